@@ -3,6 +3,7 @@
 
 use crate::HostTime;
 use crate::several::CoordinatorCall;
+use lockstep_site::fence::EndedChange;
 use lockstep_site::{Coordinator, CoordinatorOutput, FromPartition, MultiWork, OneRoundCall};
 use std::sync::Arc;
 
@@ -24,6 +25,11 @@ pub trait CoordinatorHost: HostTime {
         &mut self,
         overtaken: Overtaken<Self::Origin>,
     ) -> Option<CoordinatorCall<Self::Origin, Self::Catalog>>;
+
+    /// The coordinator has taken over from one that was lost: how the last change of the catalog,
+    /// or beginning of a snapshot, ended that any partition has seen. One that is not named has not
+    /// taken place.
+    fn took_over(&mut self, _ended: Vec<EndedChange>) {}
 
     /// Answers a call that finds too many waiting.
     fn refuse_waiting(&mut self, origin: Self::Origin, is_schema: bool);
@@ -70,6 +76,11 @@ pub fn receive<H: CoordinatorHost>(host: &mut H, answer: FromPartition, outputs:
     let now_us = host.now_us();
     host.coordinator().receive(answer, now_us, outputs);
     carry_out(host, outputs);
+    if let Some(ended) = host.coordinator().take_over_ended() {
+        host.took_over(ended);
+        host.coordinator().begin_waiting(now_us, outputs);
+        carry_out(host, outputs);
+    }
 }
 
 /// Does what the coordinator asks for, until nothing is left. The call that waits in front and was

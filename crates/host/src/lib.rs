@@ -17,7 +17,6 @@ pub mod gate;
 pub mod index_hops;
 pub mod load;
 pub mod names;
-pub mod outcomes;
 pub mod partition;
 pub mod placement;
 pub mod recovery;

@@ -115,12 +115,35 @@ pub fn hold<H: PartitionHost>(host: &mut H, call: H::Call) {
 /// for it. `effects` is an empty list, kept for its memory.
 pub fn take_message<H: PartitionHost>(
     host: &mut H,
-    Numbered { number, message, .. }: Numbered<H::Catalog>,
+    Numbered { number, epoch, message, .. }: Numbered<H::Catalog>,
     effects: &mut Vec<PartitionEffect<H::Call, H::Answer, H::Catalog>>,
 ) {
     let now_us = host.now_us();
-    host.site().receive(number, message, now_us, effects);
+    host.site().receive((epoch, number), message, now_us, effects);
     carry_out_all(host, effects);
+    run_all_waiting(host, effects);
+}
+
+/// Another coordinator is to take over, in this epoch: the partition reports to it, and calls run
+/// that waited for the one before. False if it has that coordinator, or a later one.
+pub fn fence<H: PartitionHost>(
+    host: &mut H,
+    epoch: u64,
+    effects: &mut Vec<PartitionEffect<H::Call, H::Answer, H::Catalog>>,
+) -> bool {
+    let is_fenced = host.site().fence(epoch, effects);
+    carry_out_all(host, effects);
+    if is_fenced {
+        run_all_waiting(host, effects);
+    }
+    is_fenced
+}
+
+/// Runs what waited and can run now.
+fn run_all_waiting<H: PartitionHost>(
+    host: &mut H,
+    effects: &mut Vec<PartitionEffect<H::Call, H::Answer, H::Catalog>>,
+) {
     loop {
         let now_us = host.now_us();
         let Some(ready) = host.site().next(now_us, effects) else { break };

@@ -204,7 +204,8 @@ impl EmbeddedHost {
                 }
                 CoordinatorOutput::Send(message) => {
                     let mut effects = Vec::new();
-                    self.site.receive(message.number, message.message, self.now_us, &mut effects);
+                    let place = (message.epoch, message.number);
+                    self.site.receive(place, message.message, self.now_us, &mut effects);
                     let waiting = self.site.next(self.now_us, &mut effects);
                     assert!(waiting.is_none(), "no call waits beside the one of this thread");
                     for effect in effects {

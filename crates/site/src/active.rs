@@ -1,7 +1,7 @@
 //! What the coordinator keeps of a transaction, and what its statements run with.
 
 use crate::message::{
-    BoundStatement, Home, MultiCall, MultiWork, RoundAnswer, StatementProfile, TaskEntries,
+    BoundStatement, Home, MultiCall, MultiWork, RoundAnswer, StatementProfile, TaskEntries, Writers,
 };
 use crate::one_round::OneRoundCall;
 use crate::round::{Round, owners_of_questions};
@@ -122,8 +122,8 @@ impl<O, C> Active<O, C> {
 
     /// The partitions that have logged something; nothing where all of them did so in the last
     /// round, whose entries name them.
-    pub(crate) fn unnamed_writers(&self) -> Option<Arc<[WriterRound]>> {
-        (!self.logged.is_empty()).then(|| Arc::from(self.logged.as_slice()))
+    pub(crate) fn unnamed_writers(&self) -> Option<Writers> {
+        (!self.logged.is_empty()).then(|| Writers::new(self.logged.clone()))
     }
 
     /// A partition has answered the round.

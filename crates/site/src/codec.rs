@@ -12,23 +12,33 @@
 //! count.
 //!
 //! ```text
-//! to partition   := partition | number | fragments | one round | schema | build | decision
+//! to partition   := partition | number | epoch
+//!                 | fragments | one round | schema | build | decision | resolve
 //! fragments      := 1 | catalog version | transaction | round | procedure number | limit? | last
 //!                 | entries list | task list | partition list
 //! one round      := 2 | call of one round | transaction | last
 //! schema         := 3 | change | transaction | round
 //! build          := 4 | transaction | round | entries list
-//! decision       := 5 | transaction | commit | run | acknowledge | (partition | round) list?
+//! decision       := 5 | transaction | commit | run | acknowledge | writers
+//! resolve        := 6 | outcome list | transaction list
+//! writers        := (partition | round) list?
+//! outcome        := transaction | commits | writers
 //! task           := part | statement
 //! statement      := source | bytes parameters | profile? | shipped? | found?
 //! source         := 0 | bytes procedure | number
 //!                 | 1 | bytes text | single partition | rules off | bytes planning?
 //!                 | 2 | table of entries | type list
-//! from partition := answer | of one round | acknowledged
-//! answer         := 1 | partition | transaction | round | run | stale routing | tables or failure
+//! from partition := answer | of one round | acknowledged | fenced | resolved
+//! answer         := 1 | partition | transaction | round | run | epoch | stale routing
+//!                 | tables or failure
 //!                 | (task | entries list) list | profile list
-//! of one round   := 2 | partition | transaction | run | bytes or failure
-//! acknowledged   := 3 | partition | transaction
+//! of one round   := 2 | partition | transaction | run | epoch | bytes or failure
+//! acknowledged   := 3 | partition | transaction | epoch
+//! fenced         := 4 | partition | epoch | undecided list | outcome list | fenced change?
+//!                 | catalog version | last transaction
+//! resolved       := 5 | partition | epoch
+//! undecided      := transaction | (round | vote)? | partition list
+//! fenced change  := transaction | catalog version | is a snapshot
 //! call           := catalog version | origin | procedure number | limit? | partition list
 //!                 | home? | work | statement?
 //! work           := 1 | bytes procedure | bytes parameters | 2 | statement call | 3 | change
@@ -42,6 +52,7 @@
 //! ```
 
 mod call;
+mod fence;
 mod from_partition;
 mod statement;
 #[cfg(test)]

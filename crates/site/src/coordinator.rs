@@ -4,6 +4,7 @@ use crate::active::{
     Active, DeskLimits, Next, PendingEntries, Queued, Submitted, ThreadState, Timing, blocks,
     bound, context_of, desk_context, over_limit, statements_end, take_answers, time_limit,
 };
+use crate::fence::OutcomeMemory;
 use crate::limits::{Faults, SiteLimits};
 use crate::message::{
     FromPartition, MultiCall, MultiWork, Numbered, RoundAnswer, RoundTasks, ToPartition,
@@ -29,10 +30,11 @@ mod overtaken;
 mod placing;
 mod reopened;
 mod schema;
-use awaited::{AwaitedAnswer, Awaits};
-use ending::{Decision, Ended, finished, send_decision};
+mod take_over;
+use awaited::AwaitedAnswer;
 use one_round::OneRound;
 pub use one_round::OneRoundFinished;
+use take_over::TakeOver;
 
 /// What the coordinator asks its surroundings to do.
 pub enum CoordinatorOutput<O, C> {
@@ -96,6 +98,10 @@ pub struct Coordinator<O, C> {
     pub(crate) catalog_version: u64,
     /// See [`CoordinatorOutput::Stale`].
     is_overtaken: bool,
+    /// Begins nothing until partitions have reported, see [`crate::fence`].
+    take_over: TakeOver,
+    /// Commits that the leader of a partition may not have heard of when it is lost.
+    outcomes: OutcomeMemory,
     pub(crate) ring: HashRing,
     pub(crate) limits: DeskLimits,
     pub(crate) stop_everything: bool,
@@ -128,6 +134,8 @@ impl<O, C: Clone> Coordinator<O, C> {
             late: VecDeque::new(),
             catalog_version: 0,
             is_overtaken: false,
+            take_over: TakeOver::None,
+            outcomes: OutcomeMemory::default(),
             ring,
             limits: DeskLimits {
                 result_bytes: limits.result_bytes_max,
@@ -182,6 +190,14 @@ impl<O, C: Clone> Coordinator<O, C> {
         outputs: &mut Vec<CoordinatorOutput<O, C>>,
     ) {
         self.now_us = now_us;
+        let (partition, epoch) = message.source();
+        // What a leader before has sent, or this one to a coordinator before.
+        if epoch != self.initiator.epoch_of(partition)
+            && !self.faults.skip_epoch_check()
+            && !matches!(message, FromPartition::Fenced(_))
+        {
+            return;
+        }
         match message {
             FromPartition::Answer(answer) => {
                 let RoundAnswer { partition, transaction, round, run, .. } = *answer;
@@ -200,10 +216,12 @@ impl<O, C: Clone> Coordinator<O, C> {
                 }
                 self.decide_all(outputs);
             }
-            FromPartition::OneRound { partition, transaction, run, result } => {
+            FromPartition::OneRound { partition, transaction, run, result, .. } => {
                 self.one_round_answered(transaction, partition, run, result, outputs);
             }
-            FromPartition::Acknowledged { partition, transaction } => {
+            FromPartition::Fenced(report) => self.fenced(*report, outputs),
+            FromPartition::Resolved { partition, .. } => self.resolved(partition),
+            FromPartition::Acknowledged { partition, transaction, .. } => {
                 if self.note_acknowledged(transaction, partition, outputs) {
                     return;
                 }
@@ -218,13 +236,15 @@ impl<O, C: Clone> Coordinator<O, C> {
 
     /// True when nothing is in progress or waits.
     pub fn is_idle(&self) -> bool {
-        let nothing_waits = self.initiator.waiting_count() == 0 && !self.is_overtaken;
+        let is_open = !self.is_overtaken && self.take_over.is_over();
+        let nothing_waits = self.initiator.waiting_count() == 0 && is_open;
         self.initiator.is_idle() && nothing_waits && self.awaited.is_empty()
     }
 
     /// Begins the transactions that may begin.
     pub(crate) fn begin(&mut self, now_us: i64, outputs: &mut Vec<CoordinatorOutput<O, C>>) {
         while !self.is_overtaken
+            && self.take_over.is_over()
             && let Some((queued, transaction)) = self.initiator.begin_next(now_us / 1000)
         {
             let Submitted { mut call, needed, enlargements, begun_us } = match queued {
@@ -524,59 +544,6 @@ impl<O, C: Clone> Coordinator<O, C> {
             }
         }
     }
-
-    /// The outcome is known: everybody who took part hears it.
-    pub(crate) fn decide(
-        &mut self,
-        transaction: TransactionId,
-        outcome: Outcome,
-        tables: Vec<u8>,
-        outputs: &mut Vec<CoordinatorOutput<O, C>>,
-    ) {
-        let active = self.active.get_mut(&transaction).expect("it is in progress");
-        let commit = outcome.failure.is_none();
-        assert!(
-            !commit || active.pending.is_empty(),
-            "changes of index entries precede the commit"
-        );
-        if let (MultiWork::Schema(task), true) = (&active.call.work, commit) {
-            // It is answered when it is in force everywhere, because the next call of the same
-            // client may go to any partition. Of other transactions a partition that has not
-            // heard the decision yet answers nobody, so nobody can see a state from before.
-            self.catalog_version = task.catalog_version;
-            active.finished = Some((outcome, tables));
-            let decision = Decision::of(commit, active);
-            let addressed = self.initiator.decide(transaction, commit, true);
-            let awaited = !addressed.is_empty();
-            send_decision((transaction, &decision), true, addressed, outputs);
-            if !awaited {
-                self.answer(transaction, outputs);
-            }
-            return;
-        }
-        // Of one without votes only its commit in their logs says that it is committed. What is
-        // undone although all may have said yes is undone only by the abort in a log.
-        let awaits = match (commit, active.writers.is_empty()) {
-            _ if !self.awaits_durable_decisions => Awaits::Nobody,
-            (true, true) if !active.context.read_only => Awaits::All,
-            (false, false) => Awaits::OneOf(active.writers.to_vec()),
-            _ => Awaits::Nobody,
-        };
-        let decision = Decision::of(commit, active);
-        active.finished = Some((outcome, tables));
-        let addressed = self.initiator.decide(transaction, commit, false);
-        let answer = self.finish(transaction);
-        self.conclude((transaction, decision), addressed, awaits, answer, outputs);
-    }
-
-    /// The transaction is over; gives its answer.
-    fn finish(&mut self, transaction: TransactionId) -> CoordinatorOutput<O, C> {
-        let active = *self.active.remove(&transaction).expect("it is in progress");
-        let (outcome, tables) = active.finished.expect("the outcome is known when all heard it");
-        let (partition_count, rounds) = (active.partition_count, active.rounds);
-        let ended = Ended { outcome, tables, partition_count, rounds };
-        finished(active.call, ended, active.enlargements)
-    }
 }
 
 /// Where a transaction does what any partition can do: it takes part there anyway.
@@ -592,5 +559,6 @@ fn home<O, C>(
 }
 
 pub(crate) fn numbered<C>(address: Addressed, message: ToPartition<C>) -> Numbered<C> {
-    Numbered { partition: address.partition, number: address.number, message }
+    let Addressed { partition, number, epoch, .. } = address;
+    Numbered { partition, number, epoch, message }
 }

@@ -19,6 +19,7 @@ mod coordinator;
 mod counts;
 mod effect;
 mod expiry;
+pub mod fence;
 mod limits;
 mod message;
 mod one_round;
@@ -39,7 +40,7 @@ pub use limits::{Faults, SiteLimits, StopEverything};
 pub use message::{
     AnswerForm, BoundStatement, FragmentPart, FragmentTask, FromPartition, Home, MultiCall,
     MultiWork, Numbered, OneRoundAnswer, RoundAnswer, RoundTasks, SchemaTask, SnapshotStart,
-    StatementCall, StatementProfile, TableSwap, TaskEntries, ToPartition,
+    StatementCall, StatementProfile, TableSwap, TaskEntries, ToPartition, Writers,
 };
 pub use one_round::{OneRoundCall, OneRoundCalls, OneRoundRequest, write_tables_in_order};
 pub use partition::{DecidedLater, Site};

@@ -126,5 +126,13 @@ lockstep_base::faults! {
         keep_failed_builds,
         /// Calls in progress of a task are forgotten when it is dropped and created again.
         forget_task_runs,
+        /// A new coordinator counts each yes in a log, void or not.
+        trust_logged_yes,
+        /// A new coordinator decides before all partitions have reported.
+        decide_before_fence,
+        /// Messages between the coordinator and partitions are taken whatever their epoch is.
+        skip_epoch_check,
+        /// Answers of a leader that is lost count after another one leads.
+        keep_old_answers,
     }
 }

@@ -1,5 +1,6 @@
 //! What the coordinator and the partitions say to each other, and what they are asked to do.
 
+use crate::fence::{FenceReport, KnownOutcome};
 use crate::one_round::OneRoundCall;
 use lockstep_exec::entries::PartitionEntries;
 use lockstep_exec::watch::{OperatorProfile, TimeLimit};
@@ -170,6 +171,10 @@ impl<C> SchemaTask<C> {
     }
 }
 
+/// The partitions that logged something of a transaction, with the last round of each. One pointer,
+/// so that messages stay small.
+pub type Writers = Arc<Vec<WriterRound>>;
+
 /// A message to a partition with its place in the coordinator's stream to it.
 #[derive(Debug, Clone)]
 pub struct Numbered<C> {
@@ -177,6 +182,8 @@ pub struct Numbered<C> {
     pub partition: PartitionId,
     /// From 1, without gaps.
     pub number: u64,
+    /// The epoch of the cluster in which the stream began ([`crate::fence`]).
+    pub epoch: u64,
     /// The message.
     pub message: ToPartition<C>,
 }
@@ -226,9 +233,18 @@ pub enum ToPartition<C> {
         acknowledge: bool,
         /// With a commit, all partitions that logged something of the transaction; nothing where
         /// they are those that the last round named to each of them.
-        writers: Option<Arc<[WriterRound]>>,
+        writers: Option<Writers>,
         /// Memory of an answer of the partition, which it gets back.
         memory: Vec<u8>,
+    },
+    /// The first message of a coordinator that is new to the partition, or to which the partition's
+    /// leader is new: how everything ends that the partition has reported as undecided, in order.
+    Resolve {
+        /// The decisions.
+        decisions: Arc<[KnownOutcome]>,
+        /// Decided transactions of which the coordinator waits to hear that the log has the
+        /// decision.
+        acknowledge: Arc<[TransactionId]>,
     },
 }
 
@@ -313,6 +329,8 @@ pub struct RoundAnswer {
     pub round: u32,
     /// The partition's run in which it was answered.
     pub run: u64,
+    /// The epoch of the stream.
+    pub epoch: u64,
     /// One table per fragment, in wire form, or why the transaction must abort.
     pub result: Result<Vec<Vec<u8>>, Failure>,
     /// Changes of index entries that the fragments ask for.
@@ -336,6 +354,8 @@ pub enum FromPartition {
         transaction: TransactionId,
         /// The partition's run in which it was answered.
         run: u64,
+        /// The epoch of the stream.
+        epoch: u64,
         /// The tables of its statements in their order, in wire form, or why the transaction must
         /// abort.
         result: OneRoundAnswer,
@@ -346,5 +366,31 @@ pub enum FromPartition {
         partition: PartitionId,
         /// The transaction.
         transaction: TransactionId,
+        /// The epoch of the stream.
+        epoch: u64,
     },
+    /// The coordinator is new to the partition, or the partition's leader to it. Boxed, so that the
+    /// others stay small.
+    Fenced(Box<FenceReport>),
+    /// The decisions of [`ToPartition::Resolve`] are carried out.
+    Resolved {
+        /// Who says so.
+        partition: PartitionId,
+        /// The epoch of the stream.
+        epoch: u64,
+    },
+}
+
+impl FromPartition {
+    /// The partition, and the epoch of its stream.
+    #[inline]
+    pub fn source(&self) -> (PartitionId, u64) {
+        match self {
+            FromPartition::Answer(answer) => (answer.partition, answer.epoch),
+            FromPartition::OneRound { partition, epoch, .. }
+            | FromPartition::Acknowledged { partition, epoch, .. }
+            | FromPartition::Resolved { partition, epoch } => (*partition, *epoch),
+            FromPartition::Fenced(report) => (report.partition, report.epoch),
+        }
+    }
 }

@@ -3,9 +3,11 @@
 
 mod counting;
 mod epoch;
+mod fence;
 mod hand_over;
 mod invariants;
 mod logging;
+mod messages;
 mod replay;
 mod settled;
 mod snapshot;
@@ -13,10 +15,11 @@ mod tasks;
 
 use crate::counts::SpeculationCounts;
 use crate::effect::{PartitionEffect, Ready};
+use crate::fence::{ChangeId, OutcomeMemory};
 use crate::limits::{Faults, SiteLimits};
 use crate::message::{
     AnswerForm, FromPartition, RoundAnswer, RoundTasks, SchemaTask, StatementCall,
-    StatementProfile, TaskEntries, ToPartition,
+    StatementProfile, TaskEntries, ToPartition, Writers,
 };
 use crate::one_round::OneRoundCall;
 use crate::parameters::with_parameters;
@@ -29,7 +32,7 @@ use lockstep_exec::load::load_rows;
 use lockstep_exec::procedure::{PreparedProcedure, run_procedure};
 use lockstep_exec::statement::{PreparedStatement, execute};
 use lockstep_exec::watch::{StatementTimes, Stopwatch, TimeLimit, Watch};
-use lockstep_txn::log_entry::{LogSource, WriterRound};
+use lockstep_txn::log_entry::LogSource;
 use lockstep_txn::sp::{Fragments, Next, PartitionLimits};
 use lockstep_txn::{Admission, EntryHeader, LogBuffer, OrderedStream, SinglePartitionInitiator};
 use lockstep_types::{
@@ -64,6 +67,13 @@ pub struct Site<H, A, C> {
     partition: PartitionId,
     initiator: SinglePartitionInitiator<H, A, Work<C>, Point>,
     stream: OrderedStream<ToPartition<C>>,
+    /// The epoch of the stream.
+    epoch: u64,
+    /// What was decided lately, and the last change of the catalog or beginning of a snapshot.
+    outcomes: OutcomeMemory,
+    last_change: Option<ChangeId>,
+    /// The last transaction of a coordinator.
+    last_multi: TransactionId,
     /// Messages that the stream keeps until a missing one comes.
     early_messages: usize,
     pub(crate) database: Database,
@@ -127,6 +137,10 @@ impl<H, A, C: Clone> Site<H, A, C> {
             partition,
             initiator: SinglePartitionInitiator::new(partition, partition_limits),
             stream: OrderedStream::new(early_messages),
+            epoch: 0,
+            outcomes: OutcomeMemory::default(),
+            last_change: None,
+            last_multi: TransactionId::default(),
             early_messages,
             database: Database::new(options),
             log: LogBuffer::new(partition, LogSource::of_run(1), 0),
@@ -246,8 +260,8 @@ impl<H, A, C: Clone> Site<H, A, C> {
         if let Work::OneRound(call, _) = &fragments.work {
             let result = self.run_one_round(call, header);
             self.log_work(fragments, header, result.is_ok());
-            let run = self.initiator.run();
-            return FromPartition::OneRound { partition, transaction, run, result };
+            let (run, epoch) = (self.initiator.run(), self.epoch);
+            return FromPartition::OneRound { partition, transaction, run, epoch, result };
         }
         let mut entries = Vec::new();
         debug_assert!(self.profiles.is_empty(), "profiles go with the answer to their round");
@@ -260,6 +274,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
             transaction,
             round,
             run,
+            epoch: self.epoch,
             result,
             entries,
             profiles: std::mem::take(&mut self.profiles),
@@ -411,88 +426,6 @@ impl<H, A, C: Clone> Site<H, A, C> {
         );
     }
 
-    /// A message of the coordinator arrives, in whatever order. [`Site::next`] is due after it.
-    pub fn receive(
-        &mut self,
-        number: u64,
-        message: ToPartition<C>,
-        now_us: i64,
-        effects: &mut Vec<PartitionEffect<H, A, C>>,
-    ) {
-        if self.faults.lose_order() {
-            return self.act(message, now_us, effects);
-        }
-        // Messages in order, which most are, go by nothing else.
-        if self.stream.passes(number) {
-            self.act(message, now_us, effects);
-            return self.act_on_early(now_us, effects);
-        }
-        let repeat = self.faults.accept_repeats().then(|| message.clone());
-        // A repeat has been acted upon already; more early messages than the limit cannot come
-        // from a coordinator that awaits answers.
-        if self.stream.receive(number, message).is_err() {
-            return repeat.into_iter().for_each(|message| self.act(message, now_us, effects));
-        }
-        self.act_on_early(now_us, effects);
-    }
-
-    #[inline]
-    fn act_on_early(&mut self, now_us: i64, effects: &mut Vec<PartitionEffect<H, A, C>>) {
-        while self.stream.has_next() {
-            let Some(message) = self.stream.take_next() else { return };
-            self.act(message, now_us, effects);
-        }
-    }
-
-    fn act(
-        &mut self,
-        message: ToPartition<C>,
-        now_us: i64,
-        effects: &mut Vec<PartitionEffect<H, A, C>>,
-    ) {
-        let arrived = |transaction, round, last, work| Fragments {
-            transaction,
-            round,
-            last,
-            header: None,
-            work,
-        };
-        match message {
-            ToPartition::Fragments(tasks) => {
-                let (transaction, round, last) = (tasks.transaction, tasks.round, tasks.last);
-                self.initiator.arrive(arrived(
-                    transaction,
-                    round,
-                    last,
-                    Work::Tasks(tasks, now_us),
-                ));
-            }
-            ToPartition::OneRound { transaction, last, call } => {
-                self.initiator.arrive(arrived(transaction, 1, last, Work::OneRound(call, now_us)));
-            }
-            // Stops the partition until the decision: no catalog changes after speculation.
-            ToPartition::Schema { transaction, round, task } => {
-                self.initiator.arrive(arrived(transaction, round, false, Work::Schema(task)));
-            }
-            ToPartition::Build { transaction, round, entries } => {
-                self.initiator.arrive(arrived(transaction, round, false, Work::Build(entries)));
-            }
-            ToPartition::Decision { transaction, commit, run, acknowledge, writers, memory } => {
-                self.recycle(memory);
-                self.count_stop(transaction, now_us, effects);
-                match commit {
-                    true => self.commit(transaction, writers.as_deref(), effects),
-                    false => self.abort(transaction, run),
-                }
-                if acknowledge {
-                    let partition = self.partition;
-                    let message = FromPartition::Acknowledged { partition, transaction };
-                    effects.push(PartitionEffect::Send(message));
-                }
-            }
-        }
-    }
-
     fn run_work(
         &mut self,
         fragments: &Fragments<Work<C>>,
@@ -522,6 +455,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
             }
             Work::Schema(task) => {
                 self.limit_time(None);
+                self.note_change(fragments.transaction, task);
                 self.prepare_schema(Arc::clone(task))
             }
         }
@@ -530,14 +464,15 @@ impl<H, A, C: Clone> Site<H, A, C> {
     fn commit(
         &mut self,
         transaction: TransactionId,
-        writers: Option<&[WriterRound]>,
+        writers: Option<Writers>,
         effects: &mut Vec<PartitionEffect<H, A, C>>,
     ) {
         self.initiator.commit(transaction);
         while let Some((call, answer)) = self.initiator.release() {
             effects.push(PartitionEffect::Answer(call, answer));
         }
-        self.log_commit(transaction, writers);
+        self.log_commit(transaction, writers.as_deref().map(Vec::as_slice));
+        self.outcomes.note(transaction, true, || writers);
         match self.initiator.safe_to() {
             Some(point) => self.database.commit_to(point.mark),
             None => self.database.commit(),
@@ -564,6 +499,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
         let again = self.initiator.waiting_count().saturating_sub(waiting);
         self.counts.repeated += again as u64;
         self.log_abort(transaction);
+        self.outcomes.note(transaction, false, || None);
         self.counts.aborted += 1;
         let Some(point) = point else { return };
         self.note_repeats(point);

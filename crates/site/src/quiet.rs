@@ -48,7 +48,8 @@ pub fn change_quiet_sites<H, A, C: Clone>(
                 let partition = message.partition;
                 let site = &mut sites[partition.index()];
                 let mut effects = Vec::new();
-                site.receive(message.number, message.message, now_us, &mut effects);
+                let place = (message.epoch, message.number);
+                site.receive(place, message.message, now_us, &mut effects);
                 let waiting = site.next(now_us, &mut effects);
                 assert!(waiting.is_none(), "nothing else runs while the log is replayed");
                 for effect in effects {

@@ -247,6 +247,11 @@ impl LogBuffer {
         }
     }
 
+    /// The version of the catalog that entries are of.
+    pub fn catalog_version(&self) -> u64 {
+        self.catalog_version
+    }
+
     /// From the next entry on another catalog is in force, which may number procedures otherwise.
     pub fn set_catalog_version(&mut self, version: u64) {
         assert!(version >= self.catalog_version, "catalog versions grow");

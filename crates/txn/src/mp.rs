@@ -38,6 +38,8 @@ pub struct Addressed {
     pub number: u64,
     /// The run of the partition that this message leaves it in, see [`crate::mp`].
     pub run: u64,
+    /// The epoch of the stream.
+    pub epoch: u64,
 }
 
 /// What an answer to a round means.
@@ -85,6 +87,8 @@ pub struct MultiPartitionInitiator<C> {
     sent: Vec<u64>,
     /// Per partition: aborts sent so far, which is the number of its run.
     runs: Vec<u64>,
+    /// Per partition: the epoch of the cluster in which the stream of messages to it began.
+    epochs: Vec<u64>,
 }
 
 impl<C> MultiPartitionInitiator<C> {
@@ -100,6 +104,7 @@ impl<C> MultiPartitionInitiator<C> {
             spare_participants: Vec::new(),
             sent: vec![0; partition_count as usize],
             runs: vec![0; partition_count as usize],
+            epochs: vec![0; partition_count as usize],
         }
     }
 
@@ -237,7 +242,8 @@ impl<C> MultiPartitionInitiator<C> {
             participant.late = participant.in_round && late == Some(participant.partition);
             active.outstanding += usize::from(participant.in_round);
             if participant.in_round && !participant.late {
-                addressed.push(address(&mut self.sent, &self.runs, participant.partition));
+                let (sent, runs) = (&mut self.sent, &self.runs);
+                addressed.push(address(sent, runs, &self.epochs, participant.partition));
             }
         }
         assert!(
@@ -322,7 +328,7 @@ impl<C> MultiPartitionInitiator<C> {
         let active = self.active.get_mut(transaction).expect("it was looked at");
         let decision = |p: &mut Participant| {
             p.outstanding = acknowledged;
-            address(&mut self.sent, &self.runs, p.partition)
+            address(&mut self.sent, &self.runs, &self.epochs, p.partition)
         };
         addressed.extend(active.participants.iter_mut().map(decision));
         match acknowledged {
@@ -434,11 +440,11 @@ fn note_decidable(decidable: &mut Vec<TransactionId>, transaction: TransactionId
 }
 
 /// Numbers the next message to a partition.
-fn address(sent: &mut [u64], runs: &[u64], partition: PartitionId) -> Addressed {
-    let sent = &mut sent[partition.index()];
+fn address(sent: &mut [u64], runs: &[u64], epochs: &[u64], partition: PartitionId) -> Addressed {
+    let (sent, run) = (&mut sent[partition.index()], runs[partition.index()]);
     *sent += 1;
-    debug_assert!(runs[partition.index()] <= *sent, "each run began with a message");
-    Addressed { partition, number: *sent, run: runs[partition.index()] }
+    debug_assert!(run <= *sent, "each run began with a message");
+    Addressed { partition, number: *sent, run, epoch: epochs[partition.index()] }
 }
 
 #[cfg(test)]
@@ -504,7 +510,7 @@ mod tests {
             initiator.answer(transaction, 1, partition, 0);
         }
         let addressed = initiator.decide(first, false, false);
-        assert_eq!(addressed, [Addressed { partition: A, number: 3, run: 1 }]);
+        assert_eq!(addressed, [Addressed { partition: A, number: 3, run: 1, epoch: 0 }]);
         assert_eq!(initiator.next_decidable(), Some(third));
         // The answer that was in flight when A took the abort is void.
         assert_eq!(initiator.answer(second, 1, A, 0), RoundProgress::Stale);
@@ -529,8 +535,8 @@ mod tests {
         assert_eq!(
             addressed,
             [
-                Addressed { partition: B, number: 4, run: 1 },
-                Addressed { partition: C, number: 3, run: 1 }
+                Addressed { partition: B, number: 4, run: 1, epoch: 0 },
+                Addressed { partition: C, number: 3, run: 1, epoch: 0 }
             ]
         );
         // What the third got after it is void; its answers come again.

@@ -19,6 +19,7 @@ use crate::log_entry::EntryHeader;
 use lockstep_types::{PartitionId, TransactionId};
 use std::collections::VecDeque;
 
+mod fence;
 mod invariants;
 mod settled;
 

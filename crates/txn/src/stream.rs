@@ -28,6 +28,11 @@ impl<T> OrderedStream<T> {
         OrderedStream { last: 0, due: None, early: BTreeMap::new(), early_limit }
     }
 
+    /// A stream whose messages up to this one were taken.
+    pub fn after(last: u64, early_limit: usize) -> Self {
+        OrderedStream { last, ..OrderedStream::new(early_limit) }
+    }
+
     /// Whether the message of this number, which arrives, is the next one: then it counts as given
     /// out, and need not be handed in first.
     #[inline]

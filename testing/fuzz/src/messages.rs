@@ -117,12 +117,13 @@ pub fn samples() -> Vec<Vec<u8>> {
     };
     let (commit, run, acknowledge) = (true, 0, true);
     let (writers, memory) = (None, Vec::new());
-    let told = |message| Numbered { partition: PartitionId(1), number: 1, message };
+    let told = |message| Numbered { partition: PartitionId(1), number: 1, epoch: 2, message };
     let answer = RoundAnswer {
         partition: PartitionId(2),
         transaction,
         round: 1,
         run: 0,
+        epoch: 2,
         result: Err(Failure::graceful("no")),
         entries: Vec::new(),
         profiles: Vec::new(),

@@ -10,7 +10,7 @@ use lockstep_base::bytes::ByteReader;
 use lockstep_base::random::SeededRandom;
 use lockstep_site::Faults;
 use lockstep_types::parameter::ParameterWriter;
-use lockstep_types::{Datum, PartitionId, Status, TableView};
+use lockstep_types::{Datum, Status, TableView};
 use std::fmt;
 
 const SCHEMA: &str = "
@@ -177,8 +177,8 @@ fn run_shape(seed: u64, calls: usize, shape: Shape) -> Result<Report, Failure> {
     run_moving(seed, calls, shape, 0)
 }
 
-/// Runs one seed with followers that take over: leaders are lost or moved on purpose, on average
-/// once in this many steps.
+/// Runs one seed with followers that take over: leaders are lost or moved on purpose, and
+/// coordinators are lost, on average once in this many steps.
 ///
 /// # Errors
 /// The first check that failed.
@@ -186,10 +186,10 @@ pub fn run_with_takeovers(
     seed: u64,
     calls: usize,
     one_in: u64,
-    broken_copies: BrokenCopies,
+    (broken_copies, faults): (BrokenCopies, Faults),
 ) -> Result<Report, Failure> {
     let followers = 1 + (seed % 2) as u32;
-    run_moving(seed, calls, Shape { followers, broken_copies, ..Shape::of(1) }, one_in)
+    run_moving(seed, calls, Shape { followers, broken_copies, faults, ..Shape::of(1) }, one_in)
 }
 
 fn run_moving(seed: u64, calls: usize, shape: Shape, one_in: u64) -> Result<Report, Failure> {
@@ -203,7 +203,7 @@ fn run_moving(seed: u64, calls: usize, shape: Shape, one_in: u64) -> Result<Repo
             bank.begin_call();
         }
         if one_in > 0 && moves.chance(1, one_in) {
-            bank.move_leader(&mut moves);
+            bank.world.lose_something(&mut moves);
         }
         bank.judge_answers()?;
         bank.check_copies(false)?;
@@ -211,7 +211,9 @@ fn run_moving(seed: u64, calls: usize, shape: Shape, one_in: u64) -> Result<Repo
     // Faults stop: everything must be answered and come to rest.
     bank.world.settle();
     bank.judge_answers()?;
-    bank.check(bank.outstanding == 0, || format!("{} calls unanswered", bank.outstanding))?;
+    bank.check(bank.outstanding == 0, || {
+        format!("{} calls unanswered: {}", bank.outstanding, bank.world.unrest())
+    })?;
     bank.check(bank.world.is_idle(), || "the host does not come to rest".to_string())?;
     bank.begin(Kind::ReadAll);
     bank.world.settle();
@@ -240,15 +242,6 @@ fn run_moving(seed: u64, calls: usize, shape: Shape, one_in: u64) -> Result<Repo
 }
 
 impl Bank {
-    fn move_leader(&mut self, random: &mut SeededRandom) {
-        let count = u64::from(self.world.partition_count());
-        let partition = PartitionId(random.below(count) as u32);
-        match random.chance(1, 3) {
-            true => self.world.hand_leader_over(partition),
-            false => self.world.lose_leader(partition),
-        };
-    }
-
     fn check_copies(&self, at_rest: bool) -> Result<(), Failure> {
         let checked = self.world.check_copies(at_rest);
         checked.map_err(|message| Failure { seed: self.seed, message })

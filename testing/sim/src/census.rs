@@ -91,6 +91,7 @@ impl Census {
             | ToPartition::Schema { transaction, round, .. } => {
                 self.count_fragments(*transaction, *round, partition, true);
             }
+            ToPartition::Resolve { .. } => {}
             ToPartition::Decision { transaction, commit, .. } => {
                 let counted = self.transactions.entry(*transaction).or_default();
                 counted.committed = *commit;
@@ -123,7 +124,8 @@ impl Census {
             FromPartition::OneRound { partition, transaction, run, .. } => {
                 (*transaction, (1, *partition, *run))
             }
-            FromPartition::Acknowledged { partition, transaction } => {
+            FromPartition::Fenced(_) | FromPartition::Resolved { .. } => return,
+            FromPartition::Acknowledged { partition, transaction, .. } => {
                 let counted = self.transactions.entry(*transaction).or_default();
                 if !counted.acknowledged.insert(*partition) {
                     counted.twice = Some("an acknowledgement");

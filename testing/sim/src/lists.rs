@@ -263,7 +263,7 @@ impl Lists {
             shape.stop_everything = way_to_stop(seed);
         }
         shape.faults = faults;
-        if faults == Faults::default() {
+        if (Faults { keep_old_answers: false, ..faults }) == Faults::default() {
             shape.followers = followers_of(seed);
         }
         let mut world = World::new(seed, shape);

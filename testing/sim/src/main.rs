@@ -6,20 +6,21 @@
 use lockstep_sim::StopEverything;
 use lockstep_sim::power;
 use lockstep_sim::timed::{self, Model, Throughput};
-use lockstep_sim::world::Shape;
+use lockstep_sim::world::{BrokenCopies, CopyCounts, Shape};
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 const USAGE: &str = "\
-Usage: lockstep-sim [power] [--seeds N] [--from SEED] [--minutes M] [--calls N]
+Usage: lockstep-sim [power|copies] [--seeds N] [--from SEED] [--minutes M] [--calls N]
        lockstep-sim timed
        lockstep-sim scale [N]
 
 Runs seeds of the simulator, and stops at the first that fails.
 
   power        power cuts alone
+  copies       lost and moved leaders and lost coordinators alone
   --seeds N    so many seeds (1000; with --minutes as many as there is time for)
   --from SEED  the first of them (1)
   --minutes M  no new seed after so long
@@ -96,13 +97,20 @@ fn print_scale(transfers_per_mille: u64) {
     }
 }
 
+/// A workload that runs alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Alone {
+    Power,
+    Copies,
+}
+
 /// What to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Given {
     Help,
     Timed,
     Scale { per_mille: u64 },
-    Seeds { power_alone: bool, from: u64, seeds: u64, minutes: Option<u64>, calls: usize },
+    Seeds { alone: Option<Alone>, from: u64, seeds: u64, minutes: Option<u64>, calls: usize },
 }
 
 /// Reads the arguments; or says which one is wrong.
@@ -122,9 +130,13 @@ fn given(arguments: &[String]) -> Result<Given, String> {
         _ if words.iter().any(|word| ["--help", "-h"].contains(word)) => return Ok(Given::Help),
         _ => {}
     }
-    let power_alone = words.first() == Some(&"power");
+    let alone = match words.first() {
+        Some(&"power") => Some(Alone::Power),
+        Some(&"copies") => Some(Alone::Copies),
+        _ => None,
+    };
     let (mut from, mut seeds, mut minutes, mut calls) = (1, None, None, 400);
-    let mut left = arguments[usize::from(power_alone)..].iter();
+    let mut left = arguments[usize::from(alone.is_some())..].iter();
     while let Some(name) = left.next() {
         match name.as_str() {
             "--from" => from = number(name, left.next())?,
@@ -135,7 +147,7 @@ fn given(arguments: &[String]) -> Result<Given, String> {
         }
     }
     let seeds = seeds.unwrap_or(if minutes.is_some() { u64::MAX } else { 1000 });
-    Ok(Given::Seeds { power_alone, from, seeds, minutes, calls })
+    Ok(Given::Seeds { alone, from, seeds, minutes, calls })
 }
 
 fn main() -> ExitCode {
@@ -144,12 +156,12 @@ fn main() -> ExitCode {
         Ok(Given::Help) => print!("{USAGE}"),
         Ok(Given::Timed) => compare(),
         Ok(Given::Scale { per_mille }) => print_scale(per_mille),
-        Ok(Given::Seeds { power_alone, from, seeds, minutes, calls }) => {
+        Ok(Given::Seeds { alone, from, seeds, minutes, calls }) => {
             // A time that the clock cannot tell is as good as none.
             let after =
                 |m: u64| Instant::now().checked_add(Duration::from_secs(m.checked_mul(60)?));
             let until = minutes.and_then(after);
-            return run_seeds(power_alone, (from, seeds), until, calls);
+            return run_seeds(alone, (from, seeds), until, calls);
         }
         Err(problem) => {
             eprint!("lockstep-sim: {problem}\n\n{USAGE}");
@@ -161,7 +173,7 @@ fn main() -> ExitCode {
 
 /// Runs so many seeds from the first one on, until one fails or the time is over.
 fn run_seeds(
-    power_alone: bool,
+    alone: Option<Alone>,
     (from, seeds): (u64, u64),
     until: Option<Instant>,
     calls: usize,
@@ -183,10 +195,12 @@ fn run_seeds(
             shown = Instant::now();
             eprint!("\r{} of {seeds} seeds", counts.seeds);
         }
-        let ran = match power_alone {
-            true => counts.cut_power(seed, calls),
-            false => counts.run(seed, calls),
+        let ran = match alone {
+            Some(Alone::Power) => counts.cut_power(seed, calls),
+            Some(Alone::Copies) => counts.lose_hosts(seed, calls),
+            None => counts.run(seed, calls),
         };
+        counts.seeds += 1;
         if let Err(failure) = ran {
             eprintln!("{failure}");
             return ExitCode::FAILURE;
@@ -208,6 +222,7 @@ struct Counts {
     put: [u64; 4],
     messages: [u64; 4],
     power: power::Report,
+    copies: CopyCounts,
 }
 
 impl Counts {
@@ -230,19 +245,34 @@ impl Counts {
             let (n, m) = (totals.participants, totals.messages);
             add(&mut self.messages, &[totals.transactions, totals.one_round, n, m]);
         }
+        self.copies.add(&bank.copies);
+        self.lose_hosts(seed, calls)?;
         self.cut_power(seed, calls)
+    }
+
+    fn lose_hosts(&mut self, seed: u64, calls: usize) -> Result<(), lockstep_sim::Failure> {
+        let sound = (BrokenCopies::default(), lockstep_sim::Faults::default());
+        let bank = lockstep_sim::bank::run_with_takeovers(seed, calls / 2, 120, sound)?;
+        self.copies.add(&bank.copies);
+        for indexed in [false, true] {
+            let lists = lockstep_sim::lists::run_with_takeovers(seed, calls / 4, indexed, sound.1)?;
+            self.copies.add(&lists.copies);
+        }
+        Ok(())
     }
 
     fn cut_power(&mut self, seed: u64, calls: usize) -> Result<(), lockstep_sim::Failure> {
         let power = power::run_seed(seed, calls / 8, Default::default())?;
         self.power.add(&power);
-        self.seeds += 1;
         Ok(())
     }
 
     fn print(&self) {
         println!("{} seeds: all checks held", self.seeds);
-        print!("power cuts\n{}", self.power);
+        println!("copies: {}", self.copies);
+        if self.power != power::Report::default() {
+            print!("power cuts\n{}", self.power);
+        }
         if self.bank == [0; 5] {
             return;
         }
@@ -304,7 +334,7 @@ fn add(sums: &mut [u64], numbers: &[u64]) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Given, given};
+    use super::{Alone, Given, given};
 
     fn of(text: &str) -> Result<Given, String> {
         given(&text.split_whitespace().map(str::to_string).collect::<Vec<_>>())
@@ -312,12 +342,13 @@ mod tests {
 
     #[test]
     fn arguments_are_read_or_refused() {
-        let seeds = |power_alone, from, seeds, minutes, calls| {
-            Ok(Given::Seeds { power_alone, from, seeds, minutes, calls })
+        let seeds = |alone, from, seeds, minutes, calls| {
+            Ok(Given::Seeds { alone, from, seeds, minutes, calls })
         };
-        assert_eq!(of(""), seeds(false, 1, 1000, None, 400));
-        assert_eq!(of("power --from 7 --seeds 2"), seeds(true, 7, 2, None, 400));
-        assert_eq!(of("--minutes 3 --calls 9"), seeds(false, 1, u64::MAX, Some(3), 9));
+        assert_eq!(of(""), seeds(None, 1, 1000, None, 400));
+        assert_eq!(of("power --from 7 --seeds 2"), seeds(Some(Alone::Power), 7, 2, None, 400));
+        assert_eq!(of("copies --seeds 2"), seeds(Some(Alone::Copies), 1, 2, None, 400));
+        assert_eq!(of("--minutes 3 --calls 9"), seeds(None, 1, u64::MAX, Some(3), 9));
         assert_eq!(of("scale 50"), Ok(Given::Scale { per_mille: 50 }));
         assert_eq!(of("timed"), Ok(Given::Timed));
         assert_eq!(of("power --help"), Ok(Given::Help));

@@ -6,7 +6,6 @@ use crate::world::log::HostLog;
 use crate::world::save::Saves;
 use lockstep_base::random::SeededRandom;
 use lockstep_host::coordinator;
-use lockstep_host::outcomes::Outcomes;
 use lockstep_host::partition;
 use lockstep_host::placement::Placement;
 use lockstep_host::several::CoordinatorCall;
@@ -16,7 +15,7 @@ use lockstep_site::{
     SpeculationCounts,
 };
 use lockstep_types::{Failure, HashRing, Outcome, PartitionId, TransactionId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +30,7 @@ mod load;
 pub(crate) mod log;
 mod order;
 mod outputs;
+mod promotion;
 pub(crate) mod replay;
 mod replicas;
 pub(crate) mod save;
@@ -60,8 +60,6 @@ const START_US: i64 = 1_700_000_000_000_000;
 /// How far one step moves the clock at most.
 const STEP_US: u64 = 700;
 
-/// Decisions of the coordinator that are remembered.
-const OUTCOMES_KEPT: usize = 10_000;
 /// A transaction is over after this time, when the world is told to look ([`World::expire`]).
 const TRANSACTION_TIMEOUT: Duration = Duration::from_millis(20);
 
@@ -109,6 +107,8 @@ pub(crate) enum Message {
     Unordered(ToControl),
     /// From the control thread to a partition, which polls for expired rows.
     Poll(PartitionId, Poll),
+    /// Another coordinator takes over in this epoch: the placement, as a partition gets it.
+    Fence(PartitionId, u64),
 }
 
 impl From<CoordinatorCall<CallNumber, u64>> for Message {
@@ -125,7 +125,9 @@ impl Message {
     pub(crate) fn partition(&self) -> Option<PartitionId> {
         match self {
             Message::ToPartition(message) => Some(message.partition),
-            Message::Call(partition, _) | Message::Poll(partition, _) => Some(*partition),
+            Message::Call(partition, _)
+            | Message::Poll(partition, _)
+            | Message::Fence(partition, _) => Some(*partition),
             Message::FromPartition(_)
             | Message::Multi(_)
             | Message::OneRound(..)
@@ -190,10 +192,11 @@ pub struct World {
     log: Option<HostLog>,
     /// The followers of its partitions, if there are any.
     replicas: Option<Replicas>,
-    /// What the coordinator has decided lately.
-    outcomes: Outcomes,
-    /// Where calls are that wait or run at a partition.
+    /// The epoch of the cluster.
+    epoch: u64,
+    /// Where calls are that wait or run at a partition, and those at the coordinator.
     at: BTreeMap<CallNumber, PartitionId>,
+    at_coordinator: BTreeSet<CallNumber>,
     /// The snapshots that it saves, if it does.
     saves: Option<Saves>,
     /// How often a step of an index build has failed and waited to be repeated.
@@ -263,8 +266,9 @@ impl World {
             limits,
             log: None,
             replicas,
-            outcomes: Outcomes::new(OUTCOMES_KEPT),
+            epoch: 0,
             at: BTreeMap::new(),
+            at_coordinator: BTreeSet::new(),
             saves: None,
             build_pauses: 0,
             expiry: Expiry::new(partitions),
@@ -463,6 +467,7 @@ impl World {
         self.in_flight.is_empty()
             && self.coordinator.is_idle()
             && self.sites.iter().all(Site::is_idle)
+            && self.replicas.as_ref().is_none_or(|replicas| replicas.promoting_count() == 0)
     }
 
     fn note(&mut self, what: u64) {
@@ -483,7 +488,12 @@ impl World {
                 None => return,
             },
         };
+        let Some(message) = self.keep_for_leader(message) else { return };
         match message {
+            Message::Fence(partition, epoch) => {
+                self.note(16 + (u64::from(partition.0) << 8));
+                self.deliver_fence(partition, epoch);
+            }
             Message::Multi(call) => {
                 self.at.remove(&call.origin);
                 self.note(1 + ((call.origin as u64) << 8));

@@ -19,6 +19,7 @@ mod tests;
 mod verdicts;
 
 pub use digests::Divergence;
+pub use promotion::{Led, Promotion};
 
 use crate::recovery::runner::{EntryRunner, Fault};
 use crate::recovery::{EntrySources, LogPieces, LoggedChange, ReplayFaults};
@@ -196,7 +197,7 @@ impl<H, A, C: Clone> Follower<H, A, C> {
                 let (of, number) = (reader.partition(), entry.sequence);
                 return Err(self.stopped(format!("entry {number} of partition {of} comes next")));
             }
-            self.verdicts.note(&entry);
+            self.verdicts.note(&entry, reader.catalog_version());
             self.judged = entry.sequence;
         }
         Ok(())

@@ -39,7 +39,7 @@ fn verdicts_of(bytes: &[u8], known: usize) -> Vec<Verdict> {
     while let Some(entry) = reader.read().expect("it is sound") {
         entries.push(entry);
     }
-    entries.iter().take(known).for_each(|entry| verdicts.note(entry));
+    entries.iter().take(known).for_each(|entry| verdicts.note(entry, 1));
     verdicts.check_invariants();
     entries.iter().map(|entry| verdicts.of(entry)).collect()
 }

@@ -1,5 +1,7 @@
 //! What becomes of the entries of a stream, as far as it is settled.
 
+use lockstep_site::Writers;
+use lockstep_site::fence::{ChangeId, OUTCOMES_KEPT, OutcomeMemory};
 use lockstep_txn::log_entry::{Entry, EntryBody, EntryKind, Vote};
 use lockstep_types::{PartitionId, TransactionId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +19,7 @@ pub(super) enum Verdict {
 }
 
 /// The verdicts on entries that are not applied.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Verdicts {
     /// Transactions over several partitions with entries that are not applied, and their outcomes.
     decisions: BTreeMap<TransactionId, Option<bool>>,
@@ -25,17 +27,36 @@ pub(super) struct Verdicts {
     void: BTreeSet<TransactionId>,
     /// The latest transaction of all.
     last: TransactionId,
+    /// What was decided lately, and the last change of the catalog or beginning of a snapshot: for
+    /// a coordinator that is new to the copy when it leads.
+    outcomes: OutcomeMemory,
+    last_change: Option<ChangeId>,
+}
+
+impl Default for Verdicts {
+    fn default() -> Verdicts {
+        Verdicts {
+            decisions: BTreeMap::new(),
+            void: BTreeSet::new(),
+            last: TransactionId::default(),
+            outcomes: OutcomeMemory::new(OUTCOMES_KEPT),
+            last_change: None,
+        }
+    }
 }
 
 impl Verdicts {
-    /// The next entry, in the order of the log.
-    pub(super) fn note(&mut self, entry: &Entry<'_>) {
+    /// The next entry, in the order of the log, of this version of the catalog.
+    pub(super) fn note(&mut self, entry: &Entry<'_>, catalog_version: u64) {
         let transaction = entry.header.transaction;
         let is_multi = transaction.partition() == PartitionId::MULTI;
         self.last = self.last.max(transaction);
         match entry.body {
-            EntryBody::Commit(_) => self.decide(transaction, true),
-            EntryBody::Abort => self.decide(transaction, false),
+            EntryBody::Commit(commit) => {
+                let writers = Writers::new(commit.writers().collect());
+                self.decide_now(transaction, true, &Some(writers));
+            }
+            EntryBody::Abort => self.decide_now(transaction, false, &None),
             EntryBody::Vote(Vote::No) | EntryBody::Withdrawn if !is_multi => {
                 self.void.insert(transaction);
             }
@@ -44,6 +65,17 @@ impl Verdicts {
             }
             EntryBody::Vote(_) | EntryBody::Withdrawn | EntryBody::Epoch(_) => {}
             _ if is_multi => {
+                let change = match entry.body {
+                    EntryBody::Schema { catalog_version, .. } => Some((catalog_version, false)),
+                    EntryBody::Snapshot(_) => Some((catalog_version, true)),
+                    _ => None,
+                };
+                let change = change.map(|(catalog_version, is_snapshot)| ChangeId {
+                    transaction,
+                    catalog_version,
+                    is_snapshot,
+                });
+                self.last_change = change.or(self.last_change);
                 let before = self.decisions.entry(transaction).or_default();
                 assert!(before.is_none(), "nothing is logged of a transaction that is decided");
             }
@@ -51,8 +83,18 @@ impl Verdicts {
         }
     }
 
-    /// How a transaction ends.
-    pub(super) fn decide(&mut self, transaction: TransactionId, commits: bool) {
+    /// How a transaction ends, which is remembered.
+    pub(super) fn decide_now(
+        &mut self,
+        transaction: TransactionId,
+        commits: bool,
+        writers: &Option<Writers>,
+    ) {
+        self.outcomes.note(transaction, commits, || writers.clone());
+        self.decide(transaction, commits);
+    }
+
+    fn decide(&mut self, transaction: TransactionId, commits: bool) {
         let decision = self.decisions.entry(transaction).or_default();
         assert!(decision.is_none_or(|before| before == commits), "a decision is final");
         *decision = Some(commits);
@@ -104,6 +146,20 @@ impl Verdicts {
     /// The latest transaction that was noted.
     pub(super) fn last(&self) -> TransactionId {
         self.last
+    }
+
+    /// What was decided lately.
+    pub(super) fn outcomes(&self) -> &OutcomeMemory {
+        &self.outcomes
+    }
+
+    pub(super) fn take_outcomes(&mut self) -> OutcomeMemory {
+        std::mem::take(&mut self.outcomes)
+    }
+
+    /// The last change of the catalog, or beginning of a snapshot.
+    pub(super) fn last_change(&self) -> Option<ChangeId> {
+        self.last_change
     }
 
     /// Checks what holds between two entries.

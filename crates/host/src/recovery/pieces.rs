@@ -44,6 +44,8 @@ pub struct ReplayFaults {
     pub replays_failed_writes: bool,
     /// A copy that comes to lead takes what nobody has decided for committed.
     pub commits_open: bool,
+    /// A copy that comes to lead counts each yes in its log, void or not.
+    pub trusts_void_votes: bool,
     /// Bulk loads at one partition do not run again.
     pub loses_loads: bool,
     /// The images of calls that are logged by their effects are not made again.

@@ -1,5 +1,6 @@
 //! What a partition tells the coordinator.
 
+use super::fence::{put_report, read_report};
 use super::{
     MessageError, Read, check_partitions, end, put_entries, put_failure, put_flag, put_list,
     put_option, put_partition, put_transaction, read_entries, read_failure, read_flag, read_list,
@@ -12,6 +13,8 @@ use lockstep_exec::watch::OperatorProfile;
 const ANSWER: u8 = 1;
 const ONE_ROUND: u8 = 2;
 const ACKNOWLEDGED: u8 = 3;
+const FENCED: u8 = 4;
+const RESOLVED: u8 = 5;
 
 /// Writes a message.
 pub fn write_from_partition(out: &mut Vec<u8>, message: &FromPartition) {
@@ -20,21 +23,32 @@ pub fn write_from_partition(out: &mut Vec<u8>, message: &FromPartition) {
             out.put_u8(ANSWER);
             put_answer(out, answer);
         }
-        FromPartition::OneRound { partition, transaction, run, result } => {
+        FromPartition::OneRound { partition, transaction, run, epoch, result } => {
             out.put_u8(ONE_ROUND);
             put_partition(out, *partition);
             put_transaction(out, *transaction);
             out.put_varint(*run);
+            out.put_varint(*epoch);
             put_flag(out, result.is_ok());
             match result {
                 Ok(tables) => out.put_counted(tables),
                 Err(failure) => put_failure(out, failure),
             }
         }
-        FromPartition::Acknowledged { partition, transaction } => {
+        FromPartition::Acknowledged { partition, transaction, epoch } => {
             out.put_u8(ACKNOWLEDGED);
             put_partition(out, *partition);
             put_transaction(out, *transaction);
+            out.put_varint(*epoch);
+        }
+        FromPartition::Fenced(report) => {
+            out.put_u8(FENCED);
+            put_report(out, report);
+        }
+        FromPartition::Resolved { partition, epoch } => {
+            out.put_u8(RESOLVED);
+            put_partition(out, *partition);
+            out.put_varint(*epoch);
         }
     }
 }
@@ -51,6 +65,7 @@ pub fn read_from_partition(bytes: &[u8], partition_count: u32) -> Read<FromParti
             partition: read_partition(&mut reader)?,
             transaction: read_transaction(&mut reader)?,
             run: reader.varint()?,
+            epoch: reader.varint()?,
             result: match read_flag(&mut reader)? {
                 true => Ok(reader.counted()?.to_vec()),
                 false => Err(Box::new(read_failure(&mut reader)?)),
@@ -59,16 +74,17 @@ pub fn read_from_partition(bytes: &[u8], partition_count: u32) -> Read<FromParti
         ACKNOWLEDGED => FromPartition::Acknowledged {
             partition: read_partition(&mut reader)?,
             transaction: read_transaction(&mut reader)?,
+            epoch: reader.varint()?,
+        },
+        FENCED => FromPartition::Fenced(Box::new(read_report(&mut reader, partition_count)?)),
+        RESOLVED => FromPartition::Resolved {
+            partition: read_partition(&mut reader)?,
+            epoch: reader.varint()?,
         },
         other => return Err(MessageError::Unknown("a message of a partition of", other.into())),
     };
     end(&reader)?;
-    let partition = match &message {
-        FromPartition::Answer(answer) => answer.partition,
-        FromPartition::OneRound { partition, .. }
-        | FromPartition::Acknowledged { partition, .. } => *partition,
-    };
-    check_partitions([partition], partition_count)?;
+    check_partitions([message.source().0], partition_count)?;
     Ok(message)
 }
 
@@ -77,6 +93,7 @@ fn put_answer(out: &mut Vec<u8>, answer: &RoundAnswer) {
     put_transaction(out, answer.transaction);
     out.put_varint(answer.round.into());
     out.put_varint(answer.run);
+    out.put_varint(answer.epoch);
     put_flag(out, answer.misled);
     put_flag(out, answer.result.is_ok());
     match &answer.result {
@@ -96,6 +113,7 @@ fn read_answer(reader: &mut ByteReader<'_>) -> Read<RoundAnswer> {
         transaction: read_transaction(reader)?,
         round: read_number(reader, "round")?,
         run: reader.varint()?,
+        epoch: reader.varint()?,
         misled: read_flag(reader)?,
         result: match read_flag(reader)? {
             true => Ok(read_list(reader, |reader| Ok(reader.counted()?.to_vec()))?),

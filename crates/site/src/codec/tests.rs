@@ -2,14 +2,16 @@
 //! there.
 
 use super::*;
+use crate::fence::{ChangeId, FenceReport, KnownOutcome, LoggedRound, UndecidedTransaction};
 use crate::message::{
     AnswerForm, BoundStatement, FragmentPart, FragmentTask, FromPartition, MultiCall, MultiWork,
     Numbered, RoundAnswer, RoundTasks, StatementCall, StatementProfile, TaskEntries, ToPartition,
+    Writers,
 };
 use lockstep_exec::statement::StatementOrigin;
 use lockstep_exec::watch::OperatorProfile;
 use lockstep_plan_ir::lookup::question;
-use lockstep_txn::log_entry::WriterRound;
+use lockstep_txn::log_entry::{Vote, WriterRound};
 use lockstep_types::{SqlType, TableId};
 
 /// A catalog of questions alone, with one change that was prepared.
@@ -88,6 +90,29 @@ fn limit() -> TimeLimit {
     TimeLimit { timeout_ms: 1_000, source: LimitSource::Write, caller: Caller(1 << 50) }
 }
 
+fn report() -> FenceReport {
+    let undecided = |logged| UndecidedTransaction {
+        transaction: TRANSACTION,
+        logged,
+        voters: vec![PartitionId(0), PartitionId(2)],
+    };
+    let writers = vec![WriterRound { partition: PartitionId(1), round: 300 }];
+    let outcome = |writers: Option<Vec<WriterRound>>| KnownOutcome {
+        transaction: TRANSACTION,
+        commits: writers.is_some(),
+        writers: writers.map(Writers::new),
+    };
+    FenceReport {
+        partition: PartitionId(2),
+        epoch: 300,
+        undecided: vec![undecided(Some(LoggedRound { round: 2, vote: Vote::No })), undecided(None)],
+        outcomes: vec![outcome(None), outcome(Some(writers))],
+        change: Some(ChangeId { transaction: TRANSACTION, catalog_version: 6, is_snapshot: true }),
+        catalog_version: 5,
+        last: TRANSACTION,
+    }
+}
+
 fn told() -> Vec<Numbered<u64>> {
     let tasks = RoundTasks {
         transaction: TRANSACTION,
@@ -121,9 +146,14 @@ fn told() -> Vec<Numbered<u64>> {
         ToPartition::Schema { transaction: TRANSACTION, round: 1, task: questions().change },
         ToPartition::Build { transaction: TRANSACTION, round: 3, entries: vec![entries()].into() },
         decision(None),
-        decision(Some(writers.into())),
+        decision(Some(Writers::new(writers))),
+        ToPartition::Resolve {
+            decisions: report().outcomes.into(),
+            acknowledge: [TRANSACTION].into(),
+        },
     ];
-    let numbered = |message| Numbered { partition: PartitionId(1), number: 77, message };
+    let (partition, number, epoch) = (PartitionId(1), 77, 300);
+    let numbered = |message| Numbered { partition, number, epoch, message };
     messages.map(numbered).into()
 }
 
@@ -189,6 +219,7 @@ fn what_a_partition_tells_is_read_back() {
         transaction: TRANSACTION,
         round: 4,
         run: 300,
+        epoch: 5,
         result,
         entries: vec![TaskEntries { task: 1, changes: vec![entries()] }],
         profiles: vec![profile.clone()],
@@ -199,6 +230,7 @@ fn what_a_partition_tells_is_read_back() {
         partition: PartitionId(0),
         transaction: TRANSACTION,
         run: 1,
+        epoch: 300,
         result,
     };
     let messages = [
@@ -206,7 +238,13 @@ fn what_a_partition_tells_is_read_back() {
         FromPartition::Answer(Box::new(answer(Err(failure())))),
         one_round(Ok(vec![9; 300])),
         one_round(Err(Box::new(failure()))),
-        FromPartition::Acknowledged { partition: PartitionId(1), transaction: TRANSACTION },
+        FromPartition::Acknowledged {
+            partition: PartitionId(1),
+            transaction: TRANSACTION,
+            epoch: 300,
+        },
+        FromPartition::Fenced(Box::new(report())),
+        FromPartition::Resolved { partition: PartitionId(2), epoch: 7 },
     ];
     for message in messages {
         let mut bytes = Vec::new();

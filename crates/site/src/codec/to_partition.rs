@@ -1,33 +1,34 @@
 //! What the coordinator tells a partition.
 
 use super::call::{put_one_round, read_one_round_of};
+use super::fence::{put_outcome, put_writers, read_outcome, read_writers};
 use super::statement::{Rows, put_bound, read_bound};
 use super::{
     Identities, MessageError, Read, check_partitions, check_version, end, put_change, put_entries,
-    put_flag, put_list, put_option, put_partition, put_time_limit, put_transaction, read_change,
-    read_entries, read_flag, read_list, read_number, read_option, read_partition, read_size,
-    read_time_limit, read_transaction,
+    put_flag, put_list, put_partition, put_time_limit, put_transaction, read_change, read_entries,
+    read_flag, read_list, read_number, read_partition, read_size, read_time_limit,
+    read_transaction,
 };
 use crate::message::{FragmentPart, FragmentTask, Numbered, RoundTasks, ToPartition};
 use lockstep_base::bytes::{ByteReader, ByteWriter};
 use lockstep_exec::lookup::lookups;
 use lockstep_plan_ir::statement::IndexUpkeep;
 use lockstep_plan_ir::{Execution, Statement};
-use lockstep_txn::log_entry::WriterRound;
 use lockstep_types::PartitionId;
-use std::sync::Arc;
 
 const FRAGMENTS: u8 = 1;
 const ONE_ROUND: u8 = 2;
 const SCHEMA: u8 = 3;
 const BUILD: u8 = 4;
 const DECISION: u8 = 5;
+const RESOLVE: u8 = 6;
 
 /// Writes a message.
 pub fn write_to_partition<C>(out: &mut Vec<u8>, message: &Numbered<C>) {
-    let Numbered { partition, number, message } = message;
+    let Numbered { partition, number, epoch, message } = message;
     put_partition(out, *partition);
     out.put_varint(*number);
+    out.put_varint(*epoch);
     match message {
         ToPartition::Fragments(tasks) => put_fragments(out, tasks, *partition),
         ToPartition::OneRound { transaction, last, call } => {
@@ -54,12 +55,12 @@ pub fn write_to_partition<C>(out: &mut Vec<u8>, message: &Numbered<C>) {
             put_flag(out, *commit);
             out.put_varint(*run);
             put_flag(out, *acknowledge);
-            put_option(out, writers.as_deref(), |out, writers| {
-                put_list(out, writers, |out, writer| {
-                    put_partition(out, writer.partition);
-                    out.put_varint(writer.round.into());
-                });
-            });
+            put_writers(out, writers.as_deref().map(Vec::as_slice));
+        }
+        ToPartition::Resolve { decisions, acknowledge } => {
+            out.put_u8(RESOLVE);
+            put_list(out, decisions, put_outcome);
+            put_list(out, acknowledge, |out, one| put_transaction(out, *one));
         }
     }
 }
@@ -71,7 +72,7 @@ pub fn write_to_partition<C>(out: &mut Vec<u8>, message: &Numbered<C>) {
 pub fn read_to_partition<C>(bytes: &[u8], names: &mut impl Identities<C>) -> Read<Numbered<C>> {
     let mut reader = ByteReader::new(bytes);
     let partition = read_partition(&mut reader)?;
-    let number = reader.varint()?;
+    let (number, epoch) = (reader.varint()?, reader.varint()?);
     let message = match reader.u8()? {
         FRAGMENTS => read_fragments(&mut reader, names)?,
         ONE_ROUND => {
@@ -94,16 +95,21 @@ pub fn read_to_partition<C>(bytes: &[u8], names: &mut impl Identities<C>) -> Rea
             commit: read_flag(&mut reader)?,
             run: reader.varint()?,
             acknowledge: read_flag(&mut reader)?,
-            writers: read_option(&mut reader, |reader| {
-                read_list(reader, read_writer).map(Arc::from)
-            })?,
+            writers: read_writers(&mut reader, names.partition_count())?,
             memory: Vec::new(),
+        },
+        RESOLVE => ToPartition::Resolve {
+            decisions: read_list(&mut reader, |reader| {
+                read_outcome(reader, names.partition_count())
+            })?
+            .into(),
+            acknowledge: read_list(&mut reader, read_transaction)?.into(),
         },
         other => return Err(MessageError::Unknown("a message to a partition of", other.into())),
     };
     end(&reader)?;
     check_partitions([partition], names.partition_count())?;
-    Ok(Numbered { partition, number, message })
+    Ok(Numbered { partition, number, epoch, message })
 }
 
 /// The partition and the number of a message, which stand in front of it.
@@ -113,11 +119,6 @@ pub fn read_to_partition<C>(bytes: &[u8], names: &mut impl Identities<C>) -> Rea
 pub fn read_address(bytes: &[u8]) -> Read<(PartitionId, u64)> {
     let mut reader = ByteReader::new(bytes);
     Ok((read_partition(&mut reader)?, reader.varint()?))
-}
-
-fn read_writer(reader: &mut ByteReader<'_>) -> Read<WriterRound> {
-    let partition = read_partition(reader)?;
-    Ok(WriterRound { partition, round: read_number(reader, "round")? })
 }
 
 fn put_fragments(out: &mut Vec<u8>, tasks: &RoundTasks, partition: PartitionId) {

@@ -4,12 +4,10 @@
 use super::awaited::Awaits;
 use super::{Coordinator, CoordinatorOutput, Finished, OneRoundFinished, numbered};
 use crate::active::{Active, Queued, RowRouting, Submitted};
-use crate::message::{MultiCall, MultiWork, ToPartition};
+use crate::message::{MultiCall, MultiWork, ToPartition, Writers};
 use crate::tables::write_modified;
-use lockstep_txn::log_entry::WriterRound;
 use lockstep_txn::{Addressed, RoundProgress};
 use lockstep_types::{Failure, Outcome, PartitionId, TransactionId};
-use std::sync::Arc;
 
 impl<O, C: Clone> Coordinator<O, C> {
     /// Goes on where another coordinator ended: with the catalog in force, and with transaction
@@ -29,6 +27,64 @@ impl<O, C: Clone> Coordinator<O, C> {
     /// it: they tell so.
     pub fn await_durable_decisions(&mut self) {
         self.awaits_durable_decisions = true;
+    }
+
+    /// The outcome is known: everybody who took part hears it.
+    pub(crate) fn decide(
+        &mut self,
+        transaction: TransactionId,
+        outcome: Outcome,
+        tables: Vec<u8>,
+        outputs: &mut Vec<CoordinatorOutput<O, C>>,
+    ) {
+        let active = self.active.get_mut(&transaction).expect("it is in progress");
+        let commit = outcome.failure.is_none();
+        assert!(
+            !commit || active.pending.is_empty(),
+            "changes of index entries precede the commit"
+        );
+        if let (MultiWork::Schema(task), true) = (&active.call.work, commit) {
+            // It is answered when it is in force everywhere, because the next call of the same
+            // client may go to any partition. Of other transactions a partition that has not
+            // heard the decision yet answers nobody, so nobody can see a state from before.
+            self.catalog_version = task.catalog_version;
+            let writers = active.unnamed_writers();
+            self.outcomes.note(transaction, true, || writers);
+            active.finished = Some((outcome, tables));
+            let decision = Decision::of(commit, active);
+            let addressed = self.initiator.decide(transaction, commit, true);
+            let awaited = !addressed.is_empty();
+            send_decision((transaction, &decision), true, addressed, outputs);
+            if !awaited {
+                self.answer(transaction, outputs);
+            }
+            return;
+        }
+        // Of one without votes only its commit in their logs says that it is committed. What is
+        // undone although all may have said yes is undone only by the abort in a log.
+        let awaits = match (commit, active.writers.is_empty()) {
+            _ if !self.awaits_durable_decisions => Awaits::Nobody,
+            (true, true) if !active.context.read_only => Awaits::All,
+            (false, false) => Awaits::OneOf(active.writers.to_vec()),
+            _ => Awaits::Nobody,
+        };
+        let decision = Decision::of(commit, active);
+        if let Decision::Commit(writers) = &decision {
+            self.outcomes.note(transaction, true, || writers.clone());
+        }
+        active.finished = Some((outcome, tables));
+        let addressed = self.initiator.decide(transaction, commit, false);
+        let answer = self.finish(transaction);
+        self.conclude((transaction, decision), addressed, awaits, answer, outputs);
+    }
+
+    /// The transaction is over; gives its answer.
+    fn finish(&mut self, transaction: TransactionId) -> CoordinatorOutput<O, C> {
+        let active = *self.active.remove(&transaction).expect("it is in progress");
+        let (outcome, tables) = active.finished.expect("the outcome is known when all heard it");
+        let (partition_count, rounds) = (active.partition_count, active.rounds);
+        let ended = Ended { outcome, tables, partition_count, rounds };
+        finished(active.call, ended, active.enlargements)
     }
 
     /// The fault of a vote that is not waited for: a partition that has not answered said yes.
@@ -217,7 +273,7 @@ pub(super) fn finished<O, C>(
 #[derive(Debug, Clone)]
 pub(super) enum Decision {
     /// With the partitions that logged something of it, unless its last round named them.
-    Commit(Option<Arc<[WriterRound]>>),
+    Commit(Option<Writers>),
     Abort,
 }
 

@@ -211,6 +211,9 @@ impl<O, C: Clone> Coordinator<O, C> {
         let mut ended = self.one_rounds.remove(transaction).expect("it is in progress");
         let result = ended.result(self.limits.result_bytes);
         let commit = result.is_ok();
+        if commit {
+            self.outcomes.note(transaction, true, || None);
+        }
         let awaits_one = self.awaits_durable_decisions && ended.is_known_by_decision(commit, last);
         let addressed = &mut self.spare.addressed;
         self.initiator.decide_into(transaction, commit, false, addressed);
@@ -280,6 +283,11 @@ impl<O> OneRound<O> {
     /// Who waits, and for what.
     pub(super) fn into_call(self) -> (O, Arc<OneRoundCall>) {
         (self.origin, self.call)
+    }
+
+    /// Whether the call writes at a partition.
+    pub(super) fn writes_at(&self, partition: PartitionId) -> bool {
+        self.call.writers().contains(&partition)
     }
 
     /// Checks what holds between two events; `participants` are those that were ordered.

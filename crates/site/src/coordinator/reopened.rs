@@ -8,6 +8,7 @@
 use super::ending::{Decision, send_decision};
 use super::{Coordinator, CoordinatorOutput};
 use crate::active::{Queued, RowRouting, Submitted, blocks};
+use crate::fence::FenceReport;
 use crate::message::MultiWork;
 use lockstep_types::{Failure, PartitionId, TransactionId};
 
@@ -16,36 +17,52 @@ const LEADER_LOST: &str = "VOLTDB ERROR: the leader of a partition that takes pa
                            Everything is undone; the call can be repeated.";
 
 impl<O, C: Clone> Coordinator<O, C> {
-    /// Opens the stream to the new leader of a partition. Whatever was sent to the one before and
-    /// has not arrived there must never arrive at the new one. Gives the decided transactions whose
-    /// answers wait for the partition to say that its log has the decision: the new leader says so
-    /// once its log has all that is decided.
-    pub fn reopen(
+    /// Another copy of a partition leads, and has reported what its log has: opens the stream to
+    /// it, with how that ends, and with which decisions it is to acknowledge.
+    pub(super) fn reopen(
         &mut self,
-        partition: PartitionId,
-        now_us: i64,
+        report: &FenceReport,
         outputs: &mut Vec<CoordinatorOutput<O, C>>,
-    ) -> Vec<TransactionId> {
-        self.now_us = now_us;
+    ) {
+        let partition = report.partition;
         let first = outputs.len();
         // From the last to the first: nothing runs again that is aborted next, and those that go
         // to the front of the queue keep their order.
         for transaction in self.initiator.undecided_at(partition).into_iter().rev() {
-            self.order_after_loss(transaction, outputs);
+            if !self.keeps_answer(transaction, partition) {
+                self.order_after_loss(transaction, outputs);
+            }
         }
-        self.initiator.reopen(partition);
+        self.initiator.reopen(partition, report.epoch);
+        // What was sent to the leader before must not arrive at the new one.
         let kept = |output: &CoordinatorOutput<O, C>| match output {
             CoordinatorOutput::Send(message) => message.partition != partition,
             _ => true,
         };
         let sent = outputs.split_off(first);
         outputs.extend(sent.into_iter().filter(kept));
+        let awaited = self.awaited.iter().filter(|(_, awaited)| awaited.awaits(partition));
+        let mut acknowledge: Vec<TransactionId> = awaited.map(|(one, _)| *one).collect();
+        acknowledge.extend(self.initiator.unacknowledged_by(partition));
+        self.send_remembered(report, acknowledge, outputs);
         // What was held back until others had answered may wait for nobody any more.
         self.send_ready_late(outputs);
-        let awaits = self.awaited.iter().filter(|(_, awaited)| awaited.awaits(partition));
-        let awaits = awaits.map(|(transaction, _)| *transaction).collect();
-        self.begin(now_us, outputs);
-        awaits
+    }
+
+    /// The fault of an answer to a read that counts although its leader is lost.
+    fn keeps_answer(&mut self, transaction: TransactionId, partition: PartitionId) -> bool {
+        if !self.faults.keep_old_answers() {
+            return false;
+        }
+        let writes = match self.one_rounds.get(transaction) {
+            Some(one_round) => one_round.writes_at(partition),
+            None => {
+                let active = &self.active[&transaction];
+                let logged = active.logged.iter().any(|logged| logged.partition == partition);
+                logged || active.writers.contains(&partition)
+            }
+        };
+        !writes && self.initiator.keep_answer(transaction, partition)
     }
 
     fn order_after_loss(

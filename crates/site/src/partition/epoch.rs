@@ -2,10 +2,10 @@
 
 use super::Site;
 use super::logging::Logged;
-use lockstep_txn::log_entry::{Vote, WriterRound, put_epoch};
+use crate::message::Writers;
+use lockstep_txn::log_entry::{Vote, put_epoch};
 use lockstep_txn::{Admission, EntryKind};
 use lockstep_types::{HostId, PartitionId, TransactionId};
-use std::sync::Arc;
 
 /// A transaction that a copy's log has something of, and no decision, when the copy becomes the
 /// leader; and what was decided.
@@ -22,7 +22,7 @@ pub struct DecidedLater {
     /// It is committed; else it is aborted.
     pub commits: bool,
     /// For a commit, the partitions that logged something, unless the last round named them.
-    pub writers: Option<Arc<[WriterRound]>>,
+    pub writers: Option<Writers>,
 }
 
 impl<H, A, C: Clone> Site<H, A, C> {
@@ -40,7 +40,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
             let logged = Logged::new(one.vote, one.round, &one.participants);
             self.logged.push(one.transaction, logged);
             match one.commits {
-                true => self.log_commit(one.transaction, one.writers.as_deref()),
+                true => self.log_commit(one.transaction, one.writers.as_deref().map(Vec::as_slice)),
                 false => self.log_abort(one.transaction),
             }
         }

@@ -49,6 +49,14 @@ impl Logged {
         writers.set(voters);
         Logged { vote, round, writers }
     }
+
+    pub(super) fn vote(&self) -> Vote {
+        self.vote
+    }
+
+    pub(super) fn round(&self) -> u32 {
+        self.round
+    }
 }
 
 impl<H, A, C: Clone> Site<H, A, C> {

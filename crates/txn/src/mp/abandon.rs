@@ -14,9 +14,9 @@ impl<C> MultiPartitionInitiator<C> {
         self.decidable.retain(|decidable| *decidable != transaction);
         self.void_answers(transaction);
         let participants = &self.active.get(transaction).expect("it was looked at").participants;
-        let (sent, runs) = (&mut self.sent, &self.runs);
+        let (sent, runs, epochs) = (&mut self.sent, &self.runs, &self.epochs);
         let addressed = participants.iter().filter(|participant| !participant.late);
-        let addressed = addressed.map(|p| address(sent, runs, p.partition)).collect();
+        let addressed = addressed.map(|p| address(sent, runs, epochs, p.partition)).collect();
         self.leave(transaction);
         addressed
     }

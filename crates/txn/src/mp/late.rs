@@ -16,7 +16,7 @@ impl<C> MultiPartitionInitiator<C> {
             "who was not addressed owes an answer to the round"
         );
         participant.late = false;
-        address(&mut self.sent, &self.runs, late)
+        address(&mut self.sent, &self.runs, &self.epochs, late)
     }
 
     /// Whether all have answered but one that is not addressed yet, if there is one.
@@ -54,12 +54,12 @@ mod tests {
         assert_eq!(initiator.answer(second, 1, B, 0), RoundProgress::Pending);
         // What was not sent to A is no news there, and begins no run.
         let addressed = initiator.abandon(first);
-        assert_eq!(addressed, [Addressed { partition: B, number: 3, run: 1 }]);
+        assert_eq!(addressed, [Addressed { partition: B, number: 3, run: 1, epoch: 0 }]);
         assert!(!initiator.awaits_only_late(second));
         assert_eq!(initiator.answer(second, 1, B, 1), RoundProgress::Pending);
         assert!(initiator.awaits_only_late(second));
         let late = initiator.address_late(second, A);
-        assert_eq!(late, Addressed { partition: A, number: 1, run: 0 });
+        assert_eq!(late, Addressed { partition: A, number: 1, run: 0, epoch: 0 });
         assert_eq!(initiator.answer(second, 1, A, 0), RoundProgress::Complete);
         assert_eq!(initiator.next_decidable(), Some(second));
     }

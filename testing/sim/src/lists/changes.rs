@@ -128,6 +128,9 @@ impl Lists {
             Some(text) if text == FAILED => self.fails,
             Some(text) if text.contains("transaction_timeout_ms") => self.expires,
             Some(text) if text == NO_INTAKE => self.refuses_intake,
+            Some(text) if text.contains("has changed. Everything is undone") => {
+                self.moves.is_some()
+            }
             _ => false,
         };
         match (requested, &failure) {

@@ -1,16 +1,17 @@
-//! Lists whose partitions' leaders are lost, or moved on purpose.
+//! Lists whose partitions' leaders are lost or moved on purpose, and whose coordinators are lost.
 
 use super::{Kind, Lists, Report, run};
 use crate::bank::Failure;
 use crate::world::Answer;
 use lockstep_base::random::SeededRandom;
 use lockstep_site::Faults;
-use lockstep_types::{PartitionId, Status};
+use lockstep_types::Status;
 
-/// One step in this many moves a leader.
+/// One step in this many moves a leader, or loses one or the coordinator.
 const MOVES_ONE_IN: u64 = 120;
 
-/// Runs one seed with leaders that move, over lists by their key or by a global index.
+/// Runs one seed with leaders that move or are lost, and coordinators that are lost, over lists by
+/// their key or by a global index.
 ///
 /// # Errors
 /// The first check that failed.
@@ -18,9 +19,10 @@ pub fn run_with_takeovers(
     seed: u64,
     transactions: usize,
     indexed: bool,
+    faults: Faults,
 ) -> Result<Report, Failure> {
     let kind = if indexed { Kind::Indexed } else { Kind::Keyed };
-    let mut lists = Lists::open(seed, Faults::default(), kind);
+    let mut lists = Lists::open(seed, faults, kind);
     lists.moves = Some(SeededRandom::new(seed ^ 0x3055));
     run(lists, seed, transactions)
 }
@@ -34,14 +36,8 @@ pub(super) fn is_unknown(answer: &Answer) -> bool {
 impl Lists {
     pub(super) fn move_leader(&mut self) {
         let Some(random) = self.moves.as_mut() else { return };
-        if !random.chance(1, MOVES_ONE_IN) {
-            return;
+        if random.chance(1, MOVES_ONE_IN) {
+            self.world.lose_something(random);
         }
-        let count = u64::from(self.world.partition_count());
-        let partition = PartitionId(random.below(count) as u32);
-        match random.chance(1, 3) {
-            true => self.world.hand_leader_over(partition),
-            false => self.world.lose_leader(partition),
-        };
     }
 }

@@ -100,7 +100,7 @@ impl PartitionHost for At<'_> {
             PartitionEffect::CatalogInForce(version) => {
                 assert!(world.catalogs.contains_key(&version), "no catalog from the future");
                 let thread = world.placement.leader_of(partition);
-                for replica in world.placement.replicas_of(thread) {
+                for replica in world.placement.led_by(thread) {
                     world.versions[replica.partition.index()] = version;
                 }
                 let early = world.bytes.take_early();

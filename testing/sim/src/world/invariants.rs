@@ -47,8 +47,12 @@ impl World {
         self.coordinator.check_invariants();
         for (place, site) in self.sites.iter().enumerate() {
             site.check_invariants();
+            let partition = PartitionId(place as u32);
             let ((heard, run), (sent, runs)) =
-                (site.progress(), self.coordinator.sent_to(PartitionId(place as u32)));
+                (site.progress(), self.coordinator.sent_to(partition));
+            if site.epoch() != self.coordinator.epoch_of(partition) {
+                continue;
+            }
             assert!(heard <= sent, "partition {place} heard {heard} messages, {sent} were sent");
             assert!(run <= runs, "partition {place} is in run {run}, the coordinator in {runs}");
             assert!(

@@ -366,7 +366,8 @@ pub(super) fn copy_of(message: &Message) -> Option<Message> {
         | Message::Ordered(..)
         | Message::ToControl(..)
         | Message::Unordered(_)
-        | Message::Poll(..) => None,
+        | Message::Poll(..)
+        | Message::Fence(..) => None,
         Message::FromPartition(message) => Some(Message::FromPartition(message.clone())),
         Message::ToPartition(message) => Some(Message::ToPartition(message.clone())),
     }

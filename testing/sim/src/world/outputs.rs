@@ -30,6 +30,11 @@ impl World {
 
     /// A call arrives at the coordinator.
     pub(super) fn submit(&mut self, call: CoordinatorCall<CallNumber, u64>) {
+        let origin = match &call {
+            CoordinatorCall::Multi(call) => call.origin,
+            CoordinatorCall::OneRound(origin, _) => *origin,
+        };
+        self.at_coordinator.insert(origin);
         coordinator::submit(self, call, &mut Vec::new());
     }
 
@@ -55,17 +60,17 @@ impl CoordinatorHost for World {
     fn coordinator_output(&mut self, output: Output) {
         match output {
             CoordinatorOutput::Send(message) => {
-                if self.replicas.is_some() {
-                    self.outcomes.note(&message.message);
-                }
+                self.count_resolved(&message.message);
                 self.census.count_message(&message);
                 self.in_flight.push(Message::ToPartition(message));
             }
             CoordinatorOutput::OneRoundFinished(finished) => {
                 let answer = self.one_round_answer(finished);
+                self.at_coordinator.remove(&answer.call);
                 self.answers.push(answer);
             }
             CoordinatorOutput::Finished(finished) => {
+                self.at_coordinator.remove(&finished.origin);
                 if self.finished_for_control(&finished) {
                     return;
                 }
@@ -85,7 +90,11 @@ impl CoordinatorHost for World {
         overtaken: Overtaken<CallNumber>,
     ) -> Option<CoordinatorCall<CallNumber, u64>> {
         let (Overtaken::Planned(call) | Overtaken::OneRound(call, _)) = overtaken;
-        self.plan_at_coordinator(call)
+        let again = self.plan_at_coordinator(call);
+        if again.is_none() {
+            self.at_coordinator.remove(&call);
+        }
+        again
     }
 
     fn refuse_waiting(&mut self, call: CallNumber, _: bool) {

@@ -274,6 +274,7 @@ struct Faults {
 impl Faults {
     fn of(disk: &HostDisk, is_last: bool) -> Faults {
         let replays = ReplayFaults {
+            trusts_void_votes: false,
             commits_open: false,
             replays_uncommitted: disk.replays_all,
             replays_failed_writes: disk.runs_failed_writes,

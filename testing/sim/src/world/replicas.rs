@@ -6,6 +6,7 @@
 
 use super::content::difference;
 use super::log::Held;
+use super::promotion::Promoting;
 use super::{Answer, PartitionCall, SimSite, World};
 use crate::plans::Natives;
 use lockstep_base::random::SeededRandom;
@@ -21,6 +22,7 @@ use lockstep_txn::replica::{
 };
 use lockstep_types::{HashRing, HostId, PartitionId};
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
 use std::sync::Arc;
 
 /// The host that leads every partition at first.
@@ -40,6 +42,8 @@ pub struct BrokenCopies {
     pub settle_early: bool,
     /// A new leader takes what it has no decision on for committed.
     pub lose_vote: bool,
+    /// A new leader counts each yes in its log, void or not.
+    pub trust_logged_yes: bool,
     /// A new leader does not get what the coordinator has decided.
     pub forget_outcomes: bool,
 }
@@ -53,6 +57,9 @@ pub(super) enum FromLeader {
 
 type SimFollower = Follower<PartitionCall, Answer, u64>;
 
+/// Changes of the catalog that were made, by version and text.
+pub(super) type Changes = BTreeMap<(u64, Vec<u8>), Arc<SchemaTask<u64>>>;
+
 /// A copy of a partition.
 pub(super) struct Copy {
     pub(super) host: HostId,
@@ -61,7 +68,7 @@ pub(super) struct Copy {
     /// The version of the catalog in force at it.
     pub(super) version: u64,
     /// A change that it waits for.
-    change: Option<LoggedChange>,
+    pub(super) change: Option<LoggedChange>,
     pub(super) to_follower: VecDeque<FromLeader>,
     pub(super) to_leader: VecDeque<Receipt>,
     pub(super) is_broken: bool,
@@ -72,16 +79,18 @@ pub(super) struct Replicated {
     pub(super) stream: ReplicaStream,
     pub(super) gate: Gate<Held>,
     pub(super) copies: Vec<Copy>,
+    /// The copy that is to lead, while that is so.
+    pub(super) promoting: Option<Promoting>,
     /// A digest of the leader that is to be sent.
     pub(super) digest: Option<(u64, u64)>,
 }
 
 /// The followers of all partitions.
 pub(super) struct Replicas {
-    random: SeededRandom,
-    partitions: Vec<Replicated>,
+    pub(super) random: SeededRandom,
+    pub(super) partitions: Vec<Replicated>,
     /// Changes of the catalog that were made, by version and text.
-    changes: BTreeMap<(u64, Vec<u8>), Arc<SchemaTask<u64>>>,
+    pub(super) changes: Changes,
     pub(super) broken: BrokenCopies,
     /// What a copy reports that is not sound.
     pub(super) problem: Option<String>,
@@ -103,8 +112,47 @@ pub struct CopyCounts {
     pub changes: u64,
     /// Leaders that were lost, and that were moved on purpose.
     pub takeovers: [u64; 2],
+    /// Coordinators that were lost.
+    pub coordinators: u64,
+    /// Transactions that a coordinator found undecided and committed, and that it aborted.
+    pub resolved: [u64; 2],
+    /// Leaders and coordinators that were lost while another one was about to take over.
+    pub interrupted: u64,
     /// Most entries that waited at a follower.
     pub backlog_max: u64,
+}
+
+impl CopyCounts {
+    /// Adds those of another run.
+    pub fn add(&mut self, other: &CopyCounts) {
+        self.applied += other.applied;
+        self.digests += other.digests;
+        self.cuts += other.cuts;
+        self.repeated += other.repeated;
+        self.changes += other.changes;
+        self.coordinators += other.coordinators;
+        self.interrupted += other.interrupted;
+        for (sum, count) in self.takeovers.iter_mut().zip(other.takeovers) {
+            *sum += count;
+        }
+        for (sum, count) in self.resolved.iter_mut().zip(other.resolved) {
+            *sum += count;
+        }
+        self.backlog_max = self.backlog_max.max(other.backlog_max);
+    }
+}
+
+impl fmt::Display for CopyCounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ([lost, moved], [committed, aborted]) = (self.takeovers, self.resolved);
+        write!(
+            f,
+            "{} entries applied, {} digests compared, {lost} leaders lost and {moved} moved, {} \
+             coordinators lost, {} of these while another one was to take over; {committed} \
+             transactions found undecided were committed, {aborted} aborted",
+            self.applied, self.digests, self.coordinators, self.interrupted
+        )
+    }
 }
 
 impl Replicas {
@@ -134,6 +182,7 @@ impl Replicas {
                 stream: ReplicaStream::open(epoch, 0, history, &positions, [], STREAM_LIMITS),
                 gate: Gate::new(SafePosition::of_copies(&counted)),
                 copies,
+                promoting: None,
                 digest: None,
             }
         };
@@ -158,7 +207,10 @@ impl Replicas {
         for (replicated, site) in self.partitions.iter().zip(sites) {
             replicated.stream.check_invariants();
             replicated.gate.check_invariants();
-            let (end, logged) = (replicated.stream.end(), site.log_sequence());
+            let (end, mut logged) = (replicated.stream.end(), site.log_sequence());
+            if let Some(promoting) = &replicated.promoting {
+                logged = promoting.promotion.end();
+            }
             assert!(end <= logged, "{end} entries were sent of {logged} logged");
             for copy in &replicated.copies {
                 copy.stream.check_invariants();
@@ -189,8 +241,13 @@ fn new_copy(
     let site = Site::new(partition, ring.clone(), limits);
     let mut follower = Follower::new(partition, site, 0, follower_limits);
     let replays_failed_writes = broken.run_failed_write;
-    let commits_open = broken.lose_vote;
-    let faults = ReplayFaults { replays_failed_writes, commits_open, ..ReplayFaults::default() };
+    let (commits_open, trusts_void_votes) = (broken.lose_vote, broken.trust_logged_yes);
+    let faults = ReplayFaults {
+        replays_failed_writes,
+        commits_open,
+        trusts_void_votes,
+        ..ReplayFaults::default()
+    };
     follower.inject(faults);
     Copy {
         host: HostId(host),
@@ -212,6 +269,9 @@ impl Replicated {
         now_us: i64,
         (all, settles_early): (bool, bool),
     ) -> bool {
+        if self.promoting.is_some() {
+            return self.send(None);
+        }
         let is_due = if all { site.has_log_at_tick() } else { site.has_log_to_hand_over() };
         if is_due {
             self.stream.log(Piece::of(&site.take_log(Vec::new())), now_us);
@@ -265,12 +325,6 @@ impl Replicas {
 
     pub(super) fn of(&mut self, partition: PartitionId) -> &mut Replicated {
         &mut self.partitions[partition.index()]
-    }
-
-    /// A copy that is to lead applies more of what it has; true when that is all.
-    pub(super) fn apply_rest(&self, world: &World, copy: &mut Copy) -> Result<bool, String> {
-        apply(copy, world, &self.changes)?;
-        Ok(copy.follower.is_done() && copy.change.is_none())
     }
 
     /// Something happens to the copies of a partition, of what can; false if nothing can.
@@ -446,11 +500,7 @@ impl Replicas {
 }
 
 /// Applies entries at a copy; true if a change of the catalog was made.
-fn apply(
-    copy: &mut Copy,
-    world: &World,
-    changes: &BTreeMap<(u64, Vec<u8>), Arc<SchemaTask<u64>>>,
-) -> Result<bool, String> {
+fn apply(copy: &mut Copy, world: &World, changes: &Changes) -> Result<bool, String> {
     if let Some(change) = copy.change.take() {
         let task = changes.get(&(change.catalog_version, change.source.clone()));
         let task = task.ok_or("a change of the catalog was not made")?;
@@ -479,6 +529,9 @@ impl World {
 
     /// Something happens to a copy; false if nothing can.
     pub(super) fn step_replicas(&mut self) -> bool {
+        if self.step_promotions() {
+            return true;
+        }
         let Some(mut replicas) = self.replicas.take() else { return false };
         let is_made = replicas.act(self);
         let mut left = Vec::new();
@@ -517,7 +570,7 @@ pub(crate) fn followers_of(seed: u64) -> u32 {
 
 impl Natives {
     /// Runs entries of a log.
-    fn replay<T>(&self, run: impl FnOnce() -> T) -> T {
+    pub(super) fn replay<T>(&self, run: impl FnOnce() -> T) -> T {
         let serves = self.stop_serving();
         let ran = run();
         if serves {

@@ -2,6 +2,7 @@
 
 use super::{BrokenCopies, CallNumber, SimSite};
 use lockstep_host::placement::{ClusterShape, Placement};
+use lockstep_site::fence::OUTCOMES_KEPT;
 use lockstep_site::{Coordinator, Faults, SiteLimits, StopEverything};
 use lockstep_types::{HashRing, HostId, PartitionId};
 
@@ -47,6 +48,9 @@ pub(super) fn sites(shape: &Shape, ring: &HashRing, limits: &SiteLimits) -> Vec<
     let site = |number| {
         let mut site = SimSite::new(PartitionId(number), ring.clone(), limits);
         site.set_followed(shape.followers > 0);
+        if shape.followers > 0 {
+            site.remember_outcomes(OUTCOMES_KEPT);
+        }
         site
     };
     (0..ring.partition_count()).map(site).collect()
@@ -62,6 +66,7 @@ pub(super) fn coordinator(
     let mut coordinator = Coordinator::new(ring.clone(), limits);
     if shape.followers > 0 {
         coordinator.await_durable_decisions();
+        coordinator.remember_outcomes(OUTCOMES_KEPT);
     }
     if !seed.is_multiple_of(4) {
         coordinator.serve_last(PartitionId(seed as u32 % ring.partition_count()));
