@@ -110,14 +110,8 @@ fn a_killed_host_is_down_and_the_hosts_with_copies_lead_its_partitions() {
     }
     hosts[2].kill();
     for host in &hosts[..2] {
-        let deadline = Instant::now() + Duration::from_secs(30);
-        let after = loop {
-            let after = shown(host);
-            if after["hosts"][2]["state"] == "down" {
-                break after;
-            }
-            assert!(Instant::now() < deadline, "the host is not lost: {after}");
-        };
+        until(host, "the host is lost", |it| it["hosts"][2]["state"] == "down");
+        let after = shown(host);
         assert_eq!(after["state"], "running");
         let partitions = after["partitions"].as_array().expect("a list");
         assert_eq!(partitions.len(), 3);
@@ -132,6 +126,44 @@ fn a_killed_host_is_down_and_the_hosts_with_copies_lead_its_partitions() {
         let lost = lines.lines().find(|line| line.trim_start().starts_with('2'));
         assert!(lost.is_some_and(|line| line.contains(" down ")), "{lines}");
     }
+}
+
+/// Sends a signal to a host's process, by its name.
+fn signal(host: &Host, name: &str) {
+    let pid = host.child.id().to_string();
+    let sent = Command::new("kill").args([name, &pid]).status().expect("kill runs");
+    assert!(sent.success(), "{name} is sent");
+}
+
+/// Waits until a host shows its cluster in a certain way.
+fn until(host: &Host, what: &str, is_so: impl Fn(&serde_json::Value) -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        let now = shown(host);
+        if is_so(&now) {
+            return;
+        }
+        assert!(Instant::now() < deadline, "never: {what}: {now}");
+    }
+}
+
+#[test]
+fn a_host_that_stood_still_finds_itself_out_and_serves_nothing() {
+    let hosts = Cluster::new(3, COPIES).start();
+    hosts[0].connect().sql("CREATE TABLE t (a BIGINT NOT NULL PRIMARY KEY)").expect("it is made");
+    signal(&hosts[1], "-STOP");
+    for number in [0, 2] {
+        let is_down = |it: &serde_json::Value| it["hosts"][1]["state"] == "down";
+        until(&hosts[number], "the host is lost", is_down);
+    }
+    signal(&hosts[1], "-CONT");
+    until(&hosts[1], "it knows that it is out", |it| {
+        it["hosts"][1]["state"] == "down" && it["state"] == "no majority"
+    });
+    let refused = hosts[1].connect().sql("SELECT COUNT(*) FROM t");
+    let said = refused.err().map(|error| error.to_string()).unwrap_or_default();
+    assert!(said.contains("serves nothing"), "{said}");
+    assert_eq!(shown(&hosts[0])["state"], "running");
 }
 
 #[test]

@@ -44,6 +44,8 @@ pub(super) struct Membership {
     facts: Arc<HostFacts>,
     stage: Stage,
     next_tick_us: u64,
+    /// It serves nothing, because it is not in a majority.
+    is_cut_off: bool,
     /// Messages to other hosts that were not taken yet.
     messages: Vec<Outgoing>,
     /// The epoch that [`Membership::take_epoch`] gave last.
@@ -92,6 +94,7 @@ impl Membership {
             facts,
             stage: Stage::Forming,
             next_tick_us: now.us,
+            is_cut_off: false,
             messages: Vec::new(),
             taken_epoch: Epoch(0),
             end: None,
@@ -136,6 +139,7 @@ impl Membership {
         }
         self.control.tick(now);
         self.note_effects(now);
+        self.serve_again();
     }
 
     /// Proposes a change of the placement. Its outcome is a new epoch, or nothing: it names the
@@ -183,11 +187,7 @@ impl Membership {
         let up = state.hosts.iter().filter(|(_, record)| record.state == HostState::Up);
         let mut others = up.map(|(host, _)| *host).filter(|host| *host != self.host());
         let is_member = self.control.is_up() && self.control.standing() == Standing::Majority;
-        let may_answer = |partition| {
-            let facts = &self.facts;
-            !self.has_copies() || facts.leases.until_us(partition) > clock::boot_us()
-        };
-        is_member && others.all(agrees) && self.control.leases().led().into_iter().all(may_answer)
+        is_member && others.all(agrees) && self.may_answer()
     }
 
     /// The host begins to serve.
@@ -300,21 +300,37 @@ impl Membership {
 
     /// This host is in a majority, or not any more.
     fn note_standing(&mut self, standing: Standing) {
-        if self.stage != Stage::Serving || !self.has_copies() {
+        let is_serving = self.stage == Stage::Serving && !self.facts.drain.has_begun();
+        if standing == Standing::Majority || !is_serving || !self.has_copies() {
             return;
         }
-        let serves = standing == Standing::Majority;
-        self.facts.intake.set_cut_off(!serves);
-        match serves {
-            true => tracing::warn!("the host is connected with a majority again, and serves"),
-            false => tracing::error!(
-                ?standing,
-                "the host is not connected with a majority of the cluster: it serves nothing \
-                 until it is. It keeps its data in memory. If the other hosts run, restore the \
-                 network between them and this host; if they do not, their data is lost, and the \
-                 cluster is started again with all hosts"
-            ),
+        self.is_cut_off = true;
+        self.facts.intake.set_cut_off(true);
+        tracing::error!(
+            ?standing,
+            "the host is not connected with a majority of the cluster: it serves nothing until it \
+             is. It keeps its data in memory. If the other hosts run, restore the network between \
+             them and this host; if they do not, their data is lost, and the cluster is started \
+             again with all hosts"
+        );
+    }
+
+    /// Serves again once the host is in a majority that has confirmed what it leads: before that
+    /// the others may have gone on without it.
+    fn serve_again(&mut self) {
+        let is_connected = self.control.standing() == Standing::Majority;
+        if self.is_cut_off && self.stage == Stage::Serving && is_connected && self.may_answer() {
+            self.is_cut_off = false;
+            self.facts.intake.set_cut_off(false);
+            tracing::warn!("the host is connected with a majority again, and serves");
         }
+    }
+
+    /// Whether the other hosts let this one answer for all partitions that it leads.
+    fn may_answer(&self) -> bool {
+        let until_us = |partition| self.facts.leases.until_us(partition);
+        let now_us = clock::boot_us();
+        self.control.leases().led().into_iter().all(|partition| until_us(partition) > now_us)
     }
 
     /// The state has changed.
