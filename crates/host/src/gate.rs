@@ -42,6 +42,11 @@ impl SafePosition {
         position
     }
 
+    /// The hosts whose copies must have the entries.
+    pub fn hosts(&self) -> impl Iterator<Item = HostId> + '_ {
+        self.copies.iter().map(|(host, _)| *host)
+    }
+
     /// The last safe entry.
     #[inline]
     pub fn safe(&self) -> u64 {
@@ -165,6 +170,13 @@ impl<M> Gate<M> {
         let entry = self.waiting.back().map_or(entry, |(before, _)| entry.max(*before));
         self.waiting.push_back((entry, message));
         None
+    }
+
+    /// Something is reported that must wait, for a reason that the surroundings know; else as
+    /// [`Gate::pass`].
+    pub fn keep(&mut self, entry: u64, message: M) {
+        let entry = self.waiting.back().map_or(entry, |(before, _)| entry.max(*before));
+        self.waiting.push_back((entry, message));
     }
 
     /// The next message that may be released.

@@ -339,6 +339,20 @@ impl ExpirySchedule {
         })
     }
 
+    /// Answers to polls and transactions may never come, because a host is lost: what is in
+    /// progress is due again later. Answers that come all the same are not taken, or count for what
+    /// was begun since.
+    pub fn give_up_waiting(&mut self, now_us: i64) {
+        let waits = |unit: &Unit| matches!(unit.phase, Phase::Polling { .. } | Phase::Deleting);
+        let waiting = self.units.iter().filter(|(_, unit)| waits(unit)).map(|(id, _)| *id);
+        for id in waiting.collect::<Vec<_>>() {
+            if let Some(unit) = self.units.get_mut(&id) {
+                unit.wait_until(now_us + self.check_us);
+            }
+            self.queue(id);
+        }
+    }
+
     /// A transaction has ended, having deleted `deleted` rows; none if it failed, so that the unit
     /// waits as long as one without work.
     pub fn ended(&mut self, id: ExpiryUnitId, deleted: Option<u64>, now_us: i64) {

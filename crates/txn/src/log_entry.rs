@@ -417,6 +417,12 @@ impl LogBuffer {
         self.needed + self.entries > self.sequence
     }
 
+    /// Entries that are taken from now on are of a later epoch.
+    pub fn set_source(&mut self, source: LogSource) {
+        assert!(source.epoch > self.source.epoch, "epochs ascend");
+        self.source = source;
+    }
+
     /// Who orders its entries.
     pub fn source(&self) -> LogSource {
         self.source

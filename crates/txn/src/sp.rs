@@ -156,6 +156,11 @@ impl<H, A, F, M: Copy> SinglePartitionInitiator<H, A, F, M> {
         }
     }
 
+    /// Gives an id to what runs no statement, and so need not wait: an entry about the log itself.
+    pub fn order_apart(&mut self, now_ms: i64) -> EntryHeader {
+        self.next_entry(now_ms)
+    }
+
     /// Queues a call that has to wait.
     ///
     /// # Errors

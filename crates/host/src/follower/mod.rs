@@ -141,6 +141,11 @@ impl<H, A, C: Clone> Follower<H, A, C> {
         &self.runner.site
     }
 
+    /// The last entry that is here.
+    pub fn end(&self) -> u64 {
+        self.end
+    }
+
     /// The last entry that is applied.
     pub fn applied(&self) -> u64 {
         self.done

@@ -192,6 +192,15 @@ impl<W, O, P> SchemaChanges<W, O, P> {
         matches!(self.phase, Phase::Ordered(_) | Phase::Snapshot)
     }
 
+    /// The version of the catalog that the change makes that the coordinator has; none if it has
+    /// none, or the beginning of a snapshot.
+    pub fn ordered_version(&self) -> Option<u64> {
+        match &self.phase {
+            Phase::Ordered(ordered) => Some(ordered.catalog.version()),
+            _ => None,
+        }
+    }
+
     /// Whether calls wait for the end of a change.
     pub fn has_deferred(&self) -> bool {
         !self.deferred.is_empty()

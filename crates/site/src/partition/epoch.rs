@@ -3,7 +3,7 @@
 use super::Site;
 use super::logging::Logged;
 use crate::message::Writers;
-use lockstep_txn::log_entry::{Vote, put_epoch};
+use lockstep_txn::log_entry::{LogSource, Vote, put_epoch};
 use lockstep_txn::{Admission, EntryKind};
 use lockstep_types::{HostId, PartitionId, TransactionId};
 
@@ -26,6 +26,20 @@ pub struct DecidedLater {
 }
 
 impl<H, A, C: Clone> Site<H, A, C> {
+    /// The copies of the partition have changed, and this one leads on, whatever is in progress:
+    /// what was forwarded is of the epochs before, what comes now is of this one. Or it is the
+    /// first epoch, and nothing was logged.
+    pub fn continue_in_epoch(&mut self, epoch: u32, in_sync: &[HostId], now_us: i64) {
+        let source = LogSource { epoch, ..self.log.source() };
+        if source != self.log.source() {
+            self.log.set_source(source);
+        }
+        let header = self.initiator.order_apart(now_us / 1000);
+        let mut body = Vec::new();
+        put_epoch(&mut body, epoch, in_sync);
+        self.log.append(&header, EntryKind::Epoch, &body);
+    }
+
     /// The first entry of the epoch in which this copy leads, which names the copies in sync, and
     /// the decisions on transactions before it. [`Site::go_on_behind`] has given the epoch.
     pub fn open_epoch(&mut self, in_sync: &[HostId], decided: &[DecidedLater], now_us: i64) {
