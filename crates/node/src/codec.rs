@@ -17,6 +17,7 @@ use crate::message::{
 };
 use lockstep_base::bytes::{ByteReader, ByteWriter};
 use lockstep_host::codec as host;
+use lockstep_host::follower::codec::OfCopy;
 use lockstep_host::index_hops::ViaKey;
 use lockstep_host::names::CatalogNames;
 use lockstep_site::codec::{
@@ -63,6 +64,8 @@ const DRAIN: u8 = 19;
 const STOP: u8 = 20;
 const PREPARE_CHANGE: u8 = 21;
 const CHANGE_PREPARED: u8 = 22;
+const COPY: u8 = 23;
+const CATALOG_IN_FORCE: u8 = 24;
 
 /// What was read.
 pub enum Received {
@@ -117,6 +120,10 @@ pub fn write_message(out: &mut Vec<u8>, message: &Envelope) -> bool {
         Envelope::FromPartition(message) => {
             out.put_u8(FROM_PARTITION);
             site::write_from_partition(out, message);
+        }
+        Envelope::Copy(message) => {
+            out.put_u8(COPY);
+            lockstep_host::follower::codec::write(out, message);
         }
         Envelope::Control(request) => return put_request(out, request),
         other => return write_from_control(out, other),
@@ -192,7 +199,10 @@ pub fn read_message<O>(bytes: &[u8], names: &mut CatalogNames<'_, O, Catalog>) -
                 .map(|message| Received::Message(Envelope::FromPartition(message)));
         }
         SYSTEM_CALL | SCHEMA_DECIDED | SURVEYED | EXPIRY_SEEN | PREPARE_CHANGE
-        | CHANGE_PREPARED => Envelope::Control(Box::new(read_request(kind, reader)?)),
+        | CHANGE_PREPARED | CATALOG_IN_FORCE => {
+            Envelope::Control(Box::new(read_request(kind, reader)?))
+        }
+        COPY => Envelope::Copy(Box::new(read_of_copy(reader, names.partition_count)?)),
         GATHER => Envelope::Gather { request: reader.varint()?, validate: reader.u8()? != 0 },
         SURVEY => {
             let rows = read_number(reader, "rows")?;
@@ -214,6 +224,26 @@ pub fn read_message<O>(bytes: &[u8], names: &mut CatalogNames<'_, O, Catalog>) -
     };
     match reader.remaining() {
         0 => Ok(Received::Message(message)),
+        rest => Err(MessageError::TooLong(rest)),
+    }
+}
+
+/// Reads a message for the thread of the links, which knows no catalog.
+///
+/// # Errors
+/// It is none.
+pub fn read_copy_message(bytes: &[u8], partition_count: u32) -> Read<OfCopy> {
+    let reader = &mut ByteReader::new(bytes);
+    match reader.u8()? {
+        COPY => read_of_copy(reader, partition_count),
+        other => Err(MessageError::Unknown("a message for the links of kind", other.into())),
+    }
+}
+
+fn read_of_copy(reader: &mut ByteReader<'_>, partition_count: u32) -> Read<OfCopy> {
+    let message = lockstep_host::follower::codec::read(reader, partition_count)?;
+    match reader.remaining() {
+        0 => Ok(message),
         rest => Err(MessageError::TooLong(rest)),
     }
 }
@@ -405,8 +435,9 @@ fn put_request(out: &mut Vec<u8>, request: &ControlRequest) -> bool {
             out.put_u8(u8::from(*admin));
             out.put_counted(body);
         }
-        ControlRequest::PrepareChange { catalog_version, source } => {
+        ControlRequest::PrepareChange { lead, catalog_version, source } => {
             out.put_u8(PREPARE_CHANGE);
+            out.put_varint(lead.0.into());
             out.put_varint(*catalog_version);
             out.put_counted(source);
         }
@@ -417,9 +448,10 @@ fn put_request(out: &mut Vec<u8>, request: &ControlRequest) -> bool {
             out.put_u8(u8::from(failure.is_some()));
             failure.iter().for_each(|failure| put_failure(out, failure));
         }
-        ControlRequest::SchemaDecided { committed } => {
+        ControlRequest::SchemaDecided { committed, catalog_version } => {
             out.put_u8(SCHEMA_DECIDED);
             out.put_u8(u8::from(*committed));
+            out.put_varint(*catalog_version);
         }
         ControlRequest::Surveyed { thread, tables } => {
             out.put_u8(SURVEYED);
@@ -429,7 +461,14 @@ fn put_request(out: &mut Vec<u8>, request: &ControlRequest) -> bool {
             out.put_u8(EXPIRY_SEEN);
             host::write_seen(out, *catalog_version, seen);
         }
-        ControlRequest::Gathered { .. } => return false,
+        ControlRequest::CatalogInForce { host, catalog_version } => {
+            out.put_u8(CATALOG_IN_FORCE);
+            out.put_varint(host.0.into());
+            out.put_varint(*catalog_version);
+        }
+        ControlRequest::SchemaAnswer { .. }
+        | ControlRequest::CatalogTaken { .. }
+        | ControlRequest::Gathered { .. } => return false,
     }
     true
 }
@@ -442,8 +481,10 @@ fn read_request(kind: u8, reader: &mut ByteReader<'_>) -> Read<ControlRequest> {
             ControlRequest::Call { origin, admin, body: reader.counted()?.into() }
         }
         PREPARE_CHANGE => {
+            let lead = HostId(read_number(reader, "host")?);
             let catalog_version = reader.varint()?;
-            ControlRequest::PrepareChange { catalog_version, source: reader.counted()?.to_vec() }
+            let source = reader.counted()?.to_vec();
+            ControlRequest::PrepareChange { lead, catalog_version, source }
         }
         CHANGE_PREPARED => {
             let host = HostId(read_number(reader, "host")?);
@@ -454,7 +495,14 @@ fn read_request(kind: u8, reader: &mut ByteReader<'_>) -> Read<ControlRequest> {
             };
             ControlRequest::ChangePrepared { host, catalog_version, failure }
         }
-        SCHEMA_DECIDED => ControlRequest::SchemaDecided { committed: reader.u8()? != 0 },
+        SCHEMA_DECIDED => ControlRequest::SchemaDecided {
+            committed: reader.u8()? != 0,
+            catalog_version: reader.varint()?,
+        },
+        CATALOG_IN_FORCE => ControlRequest::CatalogInForce {
+            host: HostId(read_number(reader, "host")?),
+            catalog_version: reader.varint()?,
+        },
         SURVEYED => {
             let (thread, tables) = host::read_survey(reader)?;
             ControlRequest::Surveyed { thread, tables }

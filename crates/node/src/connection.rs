@@ -12,7 +12,7 @@ const KEPT_BUFFER_BYTES: usize = 64 * 1024;
 
 /// Names a connection for as long as it lives: its place and which of the connections that had
 /// this place it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct ConnectionKey {
     /// The place in its thread's list.
     pub place: u32,
@@ -94,12 +94,17 @@ struct Dependency {
     entry: u64,
     /// The greatest entry that some of the output waits for, or has waited for.
     awaited: u64,
+    /// Output depends on the replica that came since the last look.
+    is_new: bool,
 }
 
 /// What holds output back until log entries are safe.
 pub trait OutputGates {
     /// The last entry of a replica's log that output may depend on.
     fn safe_position(&self, slot: Slot) -> u64;
+
+    /// Whether nothing of a replica may be answered now, whatever it depends on.
+    fn is_withheld(&self, slot: Slot) -> bool;
 
     /// Output waits for an entry of a replica's log.
     fn wait(&mut self, slot: Slot, entry: u64);
@@ -206,6 +211,7 @@ impl Connection {
     pub fn depend_on(&mut self, slot: Slot, entry: u64) {
         let dependency = &mut self.depends_on[slot.index()];
         dependency.entry = dependency.entry.max(entry);
+        dependency.is_new = true;
     }
 
     /// How many bytes of the output may be written. The gates get what the output that came since
@@ -216,8 +222,13 @@ impl Connection {
         let begin = std::mem::replace(&mut self.checked_end, end);
         for (slot, dependency) in Slot::all().zip(&mut self.depends_on) {
             // Output waits for all that the output before it waits for.
-            let Dependency { entry, awaited } = *dependency;
-            if entry > awaited && entry > gates.safe_position(slot) {
+            let Dependency { entry, awaited, is_new } = *dependency;
+            if !is_new {
+                continue;
+            }
+            dependency.is_new = false;
+            let waits = entry > awaited && entry > gates.safe_position(slot);
+            if waits || gates.is_withheld(slot) {
                 dependency.awaited = entry;
                 self.waiting.push_back(WaitingOutput { begin, slot, entry });
                 gates.wait(slot, entry);

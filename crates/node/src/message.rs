@@ -10,6 +10,7 @@ use lockstep_base::prefetch;
 use lockstep_cluster::Command;
 use lockstep_exec::watch::{Caller, TimeLimit};
 use lockstep_host::codec::SurveyedTable;
+use lockstep_host::follower::codec::OfCopy;
 use lockstep_host::index_hops::ViaKey;
 use lockstep_host::placement::Placement;
 use lockstep_host::statements::StatementVia;
@@ -17,6 +18,7 @@ use lockstep_site::{
     ExpiryPoll, ExpiryUnitId, FromPartition, IndexHop, MultiCall, Numbered, OneRoundAnswer,
     OneRoundCall, StatementCall, ToPartition, ViaNext, ViaStep,
 };
+use lockstep_txn::replica::{EpochHistory, Piece};
 use lockstep_types::{Failure, HostId, PartitionId, Status, TableId, ThreadId};
 use mio::net::TcpStream;
 use std::sync::Arc;
@@ -223,6 +225,8 @@ pub enum ControlRequest {
     },
     /// To the other hosts: prepare a schema change.
     PrepareChange {
+        /// The host that orders it.
+        lead: HostId,
         /// The version of the catalog that it makes.
         catalog_version: u64,
         /// What the log has of it.
@@ -241,6 +245,30 @@ pub enum ControlRequest {
     SchemaDecided {
         /// Whether it is in force.
         committed: bool,
+        /// The version of the catalog that is in force then.
+        catalog_version: u64,
+    },
+    /// Within a host: the response to a change of the catalog, which waits until all threads of the
+    /// cluster go by that.
+    SchemaAnswer {
+        /// The version that is in force.
+        catalog_version: u64,
+        /// The response.
+        answer: Box<ForwardedAnswer>,
+    },
+    /// Within a host: a site goes by a catalog.
+    CatalogTaken {
+        /// The site.
+        thread: ThreadId,
+        /// Its version.
+        catalog_version: u64,
+    },
+    /// All sites of a host go by a catalog.
+    CatalogInForce {
+        /// The host.
+        host: HostId,
+        /// Its version.
+        catalog_version: u64,
     },
     /// What a thread's tables hold, for the planner.
     Surveyed {
@@ -275,6 +303,33 @@ pub struct HostMessage {
     pub is_urgent: bool,
     /// Its byte form ([`crate::codec`]).
     pub bytes: Vec<u8>,
+}
+
+/// What a copy of a partition gets to apply.
+pub struct FollowedPiece {
+    /// The partition.
+    pub partition: PartitionId,
+    /// Entries that follow those before.
+    pub piece: Option<Piece>,
+    /// Entries up to this one may be applied.
+    pub horizon: u64,
+    /// The digest that the leader has at a position, if it is to be compared.
+    pub digest: Option<(u64, u64)>,
+}
+
+/// How a partition's epoch opens, in which a copy here leads: all copies in sync are sealed for it.
+pub struct Opening {
+    /// The partition.
+    pub partition: PartitionId,
+    /// The epoch.
+    pub epoch: u32,
+    /// The other copies in sync, and up to which entry each has the log.
+    pub followers: Vec<(HostId, u64)>,
+    /// The hosts of all copies in sync.
+    pub in_sync: Vec<HostId>,
+    /// Of a copy that followed: its last entry, where its epochs began, and what others may lack.
+    /// None where the leader stays.
+    pub log: Option<(u64, EpochHistory, Vec<Piece>)>,
 }
 
 /// Everything that one thread sends to another.
@@ -336,8 +391,17 @@ pub enum Envelope {
     /// From the control thread: a partition's way to the thread that writes the snapshot which
     /// begins.
     SnapshotLane(PartitionId, Box<SiteLane>),
+    /// From the control thread: a catalog is in force. Sites that lead a partition hear it there.
+    Catalog(Arc<HostCatalog>),
     /// From the control thread: a task's call, without the frame's length.
     Task(Vec<u8>),
+    /// What the hosts of a partition's copies say to each other: from the leader for the thread of
+    /// the links at the copy's host, from a copy for its leader.
+    Copy(Box<OfCopy>),
+    /// From the thread of the links: entries for a copy here to apply.
+    Follow(Box<FollowedPiece>),
+    /// From the thread of the links: the copy here leads from now on, in a new epoch.
+    Open(Box<Opening>),
     /// From the thread of the links: another placement is in force.
     Placement(Arc<Placement>),
     /// For the thread of the links: a message for a thread of another host.
@@ -418,4 +482,4 @@ impl Envelope {
 }
 
 /// What a mailbox moves for each message.
-const _: () = assert!(size_of::<Envelope>() <= 80);
+const _: () = assert!(size_of::<Envelope>() <= 88);

@@ -218,6 +218,12 @@ options! {
     max_entry_changes_bytes: Bytes = 64 * MIB, 64 * 1_024, 1 << 40, "bytes",
         "Changes of global index entries that one statement may need at a site; one that needs \
          more fails.";
+    max_copy_backlog_bytes: Bytes = 16 * MIB, 64 * 1_024, 1 << 40, "bytes",
+        "Log entries that a copy of a partition has received and not applied; with more its \
+         leader is slowed down.";
+    max_unreceived_bytes: Bytes = 64 * MIB, 64 * 1_024, 1 << 40, "bytes",
+        "Log entries of a partition that some copy has not received; with more the partition's \
+         site reads nothing from its clients.";
     index_build_rows: Count = 1_000, 1, 1_000_000, "rows",
         "Rows at each site that one step of building a global index takes in, and for as long as \
          calls wait.";

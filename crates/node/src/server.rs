@@ -157,7 +157,7 @@ impl Server {
                 catalog: Arc::clone(&state.catalog),
                 listeners: listeners.take(),
                 inner_load: loads.next(),
-                replicas: replicas.take(placement.led_by(site)),
+                replicas: replicas.take(placement.led_by(site), placement.followed_by(site)),
                 last_multi,
             };
             let cores = &configuration.pin_to_cores;
@@ -359,9 +359,17 @@ impl Replicas {
     }
 
     /// The replicas that a site owns.
-    fn take(&mut self, owned: &[ReplicaId]) -> Vec<(HostSite, Option<SiteLog>)> {
+    fn take(
+        &mut self,
+        led: &[ReplicaId],
+        followed: &[ReplicaId],
+    ) -> Vec<(HostSite, Option<SiteLog>)> {
         let take = |replica: &ReplicaId| self.0[replica.partition.index()].take();
-        owned.iter().map(take).map(|own| own.expect("a replica has one owner")).collect()
+        led.iter()
+            .chain(followed)
+            .map(take)
+            .map(|own| own.expect("a replica has one owner"))
+            .collect()
     }
 }
 

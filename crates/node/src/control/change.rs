@@ -86,6 +86,7 @@ impl SchemaHost for Control {
         advice.iter().for_each(|text| tracing::warn!("{text}"));
         expiry::set_tables(self);
         self.planner.catalog_changed();
+        self.tell_sites_of_catalog();
         self.push_catalog();
     }
 

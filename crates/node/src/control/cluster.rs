@@ -149,7 +149,7 @@ impl Control {
     }
 
     /// Another placement is in force: hosts that are lost answer nothing any more.
-    pub(super) fn follow_placement(&mut self, placement: &Placement) {
+    pub(super) fn wait_for_hosts_that_are_left(&mut self, placement: &Placement) {
         let OtherHosts { preparing, asked, .. } = &mut self.hosts;
         preparing.iter_mut().for_each(|it| it.awaited.retain(|host| placement.is_up(*host)));
         asked.values_mut().for_each(|it| it.awaited.retain(|host| placement.is_up(*host)));
@@ -215,7 +215,8 @@ impl Control {
         let awaited: BTreeSet<HostId> = placement.other_hosts().collect();
         for host in &awaited {
             let (catalog_version, source) = (task.catalog_version, task.source.to_vec());
-            let request = ControlRequest::PrepareChange { catalog_version, source };
+            let lead = placement.host();
+            let request = ControlRequest::PrepareChange { lead, catalog_version, source };
             let control = placement.control_thread_of(*host);
             self.outbox.send(control, Envelope::Control(Box::new(request)));
         }
@@ -251,8 +252,9 @@ impl Control {
             return self.send_multi(ordered.origin, Arc::from(&[][..]), None, work);
         };
         let placement = self.facts.placement();
+        let catalog_version = self.schema.catalog().version();
         for host in placement.other_hosts() {
-            let decided = ControlRequest::SchemaDecided { committed: false };
+            let decided = ControlRequest::SchemaDecided { committed: false, catalog_version };
             let control = placement.control_thread_of(host);
             self.outbox.send_urgent(control, Envelope::Control(Box::new(decided)));
         }
@@ -261,7 +263,7 @@ impl Control {
     }
 
     /// The host that leads has a change of the catalog, which it is to be ready for.
-    pub(super) fn prepare_for_lead(&mut self, catalog_version: u64, source: &[u8]) {
+    pub(super) fn prepare_for_lead(&mut self, lead: HostId, catalog_version: u64, source: &[u8]) {
         let prepared = match self.schema.is_changing() {
             true => Err(Failure::unexpected("another change of the catalog is in progress")),
             false => {
@@ -286,17 +288,8 @@ impl Control {
         let host = self.facts.placement().host();
         let failure = failure.map(Box::new);
         let answer = ControlRequest::ChangePrepared { host, catalog_version, failure };
-        let lead = self.facts.placement().lead_control();
+        let lead = self.facts.placement().control_thread_of(lead);
         self.outbox.send(lead, Envelope::Control(Box::new(answer)));
-    }
-
-    /// A change of the catalog is decided. One that is refused may not have come this far here.
-    pub(super) fn schema_decided(&mut self, committed: bool) {
-        let is_unknown = !self.schema.is_ordered() && !self.facts.placement().leads_control();
-        match is_unknown {
-            false => schema::decided(self, committed),
-            true => assert!(!committed, "every host has prepared a change that is made"),
-        }
     }
 
     /// A message of another host arrived, which may be anything.
@@ -310,6 +303,8 @@ impl Control {
             {
                 return self.take_message(Envelope::Control(request));
             }
+            // Another host may lead by now, of which one of the two has not heard yet.
+            Ok(_) if self.facts.placement().is_replicated() => return,
             Ok(_) => "it is not what the control thread takes from that host now".to_string(),
             Err(error) => error.to_string(),
         };
@@ -326,8 +321,12 @@ impl Control {
         let is_from_lead = placement.lead_control().host() == host;
         match request {
             ControlRequest::Call { .. } => true,
-            ControlRequest::PrepareChange { .. } => is_from_lead,
-            ControlRequest::SchemaDecided { committed } => {
+            ControlRequest::PrepareChange { lead, .. } => {
+                *lead == host && (is_from_lead || placement.is_replicated())
+            }
+            // Another host may lead by now, of which this one has not heard yet.
+            ControlRequest::SchemaDecided { .. } if placement.is_replicated() => true,
+            ControlRequest::SchemaDecided { committed, .. } => {
                 is_from_lead && (self.schema.is_ordered() || !committed)
             }
             ControlRequest::ChangePrepared { host: named, .. } => {
@@ -336,7 +335,12 @@ impl Control {
             ControlRequest::Surveyed { .. } | ControlRequest::ExpirySeen { .. } => {
                 placement.leads_control()
             }
-            ControlRequest::Gathered { .. } => false,
+            ControlRequest::CatalogInForce { host: named, .. } => {
+                placement.leads_control() && *named == host
+            }
+            ControlRequest::SchemaAnswer { .. }
+            | ControlRequest::CatalogTaken { .. }
+            | ControlRequest::Gathered { .. } => false,
         }
     }
 }

@@ -14,6 +14,7 @@ mod cluster;
 mod deployment;
 mod explain;
 mod files;
+mod lead;
 mod load;
 mod logging;
 mod members;
@@ -40,6 +41,7 @@ use crate::mailbox::{Bell, Inbox, Outbox};
 use crate::message::{ControlRequest, Envelope, ForwardedAnswer, Origin};
 use crate::shard::HostFacts;
 use files::FileWork;
+use lead::Lead;
 use lockstep_base::elapsed::Elapsed;
 use lockstep_exec::watch::TimeLimit;
 use lockstep_host::expiry;
@@ -122,6 +124,8 @@ pub struct Control {
     own_answers: VecDeque<ForwardedAnswer>,
     /// What other hosts owe.
     hosts: cluster::OtherHosts,
+    /// What one does for all.
+    lead: Lead,
     stopping: bool,
 }
 
@@ -140,7 +144,9 @@ impl Control {
         let least_ms = parts.facts.options.task_min_interval_ms.get();
         let tasks = Tasks::new(parts.facts.partition_count, least_ms);
         let mut expiry = Expiry::new(&parts.facts.options, parts.facts.partition_count);
-        if !parts.facts.placement().leads_control() {
+        let placement = parts.facts.placement();
+        let lead = Lead::new(&placement);
+        if !placement.leads_control() {
             expiry.stop();
         }
         let deferred_max = parts.facts.options.max_planner_queue.get();
@@ -172,6 +178,7 @@ impl Control {
             expiry,
             own_answers: VecDeque::new(),
             hosts: cluster::OtherHosts::default(),
+            lead,
             stopping: false,
         }
     }
@@ -258,13 +265,24 @@ impl Control {
                 ControlRequest::Call { origin, admin, body } => {
                     self.route_call(origin, admin, body);
                 }
-                ControlRequest::PrepareChange { catalog_version, source } => {
-                    self.prepare_for_lead(catalog_version, &source);
+                ControlRequest::PrepareChange { lead, catalog_version, source } => {
+                    self.prepare_for_lead(lead, catalog_version, &source);
                 }
                 ControlRequest::ChangePrepared { host, catalog_version, failure } => {
                     self.host_prepared(host, catalog_version, failure);
                 }
-                ControlRequest::SchemaDecided { committed } => self.schema_decided(committed),
+                ControlRequest::SchemaDecided { committed, catalog_version } => {
+                    self.schema_decided(committed, catalog_version);
+                }
+                ControlRequest::SchemaAnswer { catalog_version, answer } => {
+                    self.answer_when_in_force(catalog_version, *answer);
+                }
+                ControlRequest::CatalogTaken { thread, catalog_version } => {
+                    self.catalog_taken(thread, catalog_version);
+                }
+                ControlRequest::CatalogInForce { host, catalog_version } => {
+                    self.catalog_in_force_at(host, catalog_version);
+                }
                 ControlRequest::Surveyed { thread, tables } => self.surveyed(thread, tables),
                 ControlRequest::ExpirySeen { catalog_version, seen } => {
                     expiry::polled(self, catalog_version, seen);

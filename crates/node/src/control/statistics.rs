@@ -59,6 +59,11 @@ pub(super) struct StatisticsAnswer {
     tables: Tables,
 }
 
+/// Appends the tables of `@Statistics TOPO` as they are pushed to clients; returns their number.
+pub(super) fn topology_tables(out: &mut Vec<u8>, facts: &HostFacts) -> u16 {
+    topology::write(out, facts, false)
+}
+
 impl Statistics {
     /// Nothing is counted and nothing surveyed yet.
     pub(super) fn new(facts: Arc<HostFacts>) -> Statistics {

@@ -40,6 +40,9 @@ impl TaskHost for Control {
         let placement = self.facts.placement();
         let first = ThreadId::at(placement.host(), 0);
         let thread = call.partition.map_or(first, |at| placement.leader_of(at));
+        if thread.host() != placement.host() {
+            self.lead.note_task_call(thread.host(), &call.body);
+        }
         self.outbox.send(thread, Envelope::Task(call.body));
     }
 
@@ -75,6 +78,7 @@ impl Control {
 
     /// A task's call has been answered.
     pub(super) fn task_ended(&mut self, answer: &ForwardedAnswer) {
+        self.lead.task_call_ended(answer.origin.handle);
         let body = answer.frame.get(LENGTH_BYTES..).unwrap_or_default();
         let result = match Response::decode(body) {
             Ok(response) if response.is_success() => Ok(()),

@@ -58,6 +58,16 @@ impl Expiry {
         self.is_stopped = true;
     }
 
+    /// This host deletes from now on, for all of the cluster.
+    pub(super) fn begin(&mut self) {
+        self.is_stopped = false;
+    }
+
+    /// A host is lost: what it was asked is asked again later.
+    pub(super) fn host_lost(&mut self, now_us: i64) {
+        self.schedule.give_up_waiting(now_us);
+    }
+
     /// What was deleted of each table: the rows of `@Statistics TTL`, without the time.
     pub(super) fn rows(&self) -> Vec<Vec<Value>> {
         let number = |count: u64| Value::Int(count as i64);

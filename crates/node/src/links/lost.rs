@@ -71,11 +71,14 @@ impl Links {
                 peer.go_out(self.poll.registry());
             }
         }
+        self.copies.follow_placement(&placement, &mut self.sends);
         let placement = Arc::new(placement);
         self.facts.set_placement(Arc::clone(&placement));
         for thread in placement.sites().chain([placement.control_thread()]) {
             self.outbox.send(thread, Envelope::Placement(Arc::clone(&placement)));
         }
+        // After the placement: openings of epochs that it begins.
+        self.send_all();
         Ok(())
     }
 

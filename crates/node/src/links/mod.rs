@@ -9,6 +9,7 @@
 //! one ends, this host stops. With more copies the control plane ([`membership`]) decides who is
 //! lost, and the others go on.
 
+mod copies;
 mod lost;
 mod membership;
 mod peer;
@@ -20,18 +21,22 @@ pub(crate) use placement::first_placement;
 pub use terms::{ClusterTerms, KFACTOR_MAX};
 
 use crate::clock;
+use crate::codec::read_copy_message;
 use crate::log::directory::random_bits;
-use crate::mailbox::{Bell, Inbox, Outbox};
+use crate::mailbox::{Bell, Crossing, Inbox, Outbox};
 use crate::message::{Envelope, HostMessage};
 use crate::server::ServerConfiguration;
 use crate::shard::{HostFacts, Shard};
+use copies::{Copies, Sends, Wish};
 use lockstep_base::elapsed::Elapsed;
+use lockstep_cluster::{Command, Epoch};
 use lockstep_link::{Accepting, ClockReading, Event, HostIdentity, LinkLimits, VersionRange};
-use lockstep_types::{HostId, ThreadId};
+use lockstep_types::{HostId, PartitionId, ThreadId};
 use membership::Membership;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 use peer::Peer;
+use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -142,6 +147,13 @@ pub(crate) struct Links {
     /// By host; none for the own one.
     peers: Vec<Option<Peer>>,
     newcomers: Vec<Option<Newcomer>>,
+    /// Number of sites of each host.
+    sites: u16,
+    copies: Copies,
+    /// What is to be sent because of what was read.
+    sends: Sends,
+    /// What of it is for other hosts, and has not been offered to their links.
+    unsent: VecDeque<Box<HostMessage>>,
     /// Waits until the cluster is formed.
     formed: Option<SyncSender<Result<(), String>>>,
     now: ClockReading,
@@ -177,6 +189,7 @@ impl Links {
         let registry = parts.poll.registry();
         registry.register(&mut parts.listener, LISTENER, Interest::READABLE)?;
         let membership = parts.membership;
+        let placement = parts.facts.placement();
         let now = now();
         let identity = HostIdentity {
             cluster: membership.terms.cluster,
@@ -205,6 +218,10 @@ impl Links {
             listener: parts.listener,
             peers,
             newcomers: Vec::new(),
+            sites: placement.site_count(),
+            copies: Copies::new(&placement),
+            sends: Vec::new(),
+            unsent: VecDeque::new(),
             formed: Some(formed),
             now,
             is_stopping: false,
@@ -244,8 +261,11 @@ impl Links {
                 }
             }
             self.read_peers()?;
+            self.send_receipts();
             self.take_messages();
             self.attend_to_members()?;
+            self.send_wishes();
+            self.send_all();
             self.write_peers();
             self.outbox.flush();
         }
@@ -414,9 +434,16 @@ impl Links {
                         peer.has_agreed = true;
                     }
                     Event::Message { .. } if peer.is_out => {}
+                    Event::Message { bytes: [to, _, bytes @ ..], .. }
+                        if u16::from(*to) == self.sites + 1 =>
+                    {
+                        let count = self.facts.partition_count;
+                        read_copy_message(bytes, count)
+                            .map_err(|error| error.to_string())
+                            .and_then(|it| self.copies.take(peer.host_id, it, &mut self.sends))?;
+                    }
                     Event::Message { bytes, .. } => {
-                        let sites = self.facts.placement().site_count();
-                        let (to, message) = incoming(bytes, peer.host_id, sites)?;
+                        let (to, message) = incoming(bytes, peer.host_id, self.sites)?;
                         let to = ThreadId::at(self.membership.host, to);
                         let is_urgent = message.is_urgent;
                         let message = Envelope::Incoming(Box::new(message));
@@ -452,18 +479,68 @@ impl Links {
         }
     }
 
+    /// Sends the receipts of the copies here.
+    fn send_receipts(&mut self) {
+        let backlogs = &self.facts.copy_backlogs;
+        let limit = self.facts.options.max_copy_backlog_bytes.get();
+        let is_behind =
+            |partition: PartitionId| backlogs[partition.index()].load(Ordering::Relaxed) > limit;
+        self.copies.send_receipts(is_behind, &mut self.sends);
+        self.send_all();
+    }
+
+    /// Proposes what the copies ask for.
+    fn send_wishes(&mut self) {
+        for wish in self.copies.take_wishes() {
+            let command = match wish {
+                Wish::MoveLeader(partition, to, epoch) => {
+                    Command::MoveLeader { partition, to, epoch: Epoch(epoch.into()) }
+                }
+                Wish::OutOfSync(partition, host, epoch) => {
+                    Command::OutOfSync { partition, host, epoch: Epoch(epoch.into()) }
+                }
+            };
+            tracing::warn!(?command, "the copies of a partition are not as they were placed");
+            self.members.propose(command);
+        }
+    }
+
+    /// Sends what the copies have to say.
+    fn send_all(&mut self) {
+        for (thread, message) in self.sends.drain(..) {
+            if thread.host() == self.membership.host {
+                self.outbox.send(thread, message);
+                continue;
+            }
+            let Envelope::Outgoing(message) = message.to_other_host(thread) else {
+                unreachable!("what goes to another host goes out")
+            };
+            self.unsent.push_back(message);
+        }
+        while !self.is_held_up() {
+            let Some(message) = self.unsent.pop_front() else { break };
+            self.offer(message);
+        }
+    }
+
+    fn offer(&mut self, message: Box<HostMessage>) {
+        let host = message.peer.host();
+        match self.peers.get_mut(host.0 as usize).and_then(Option::as_mut) {
+            Some(peer) if peer.is_out => {}
+            Some(peer) => peer.offer(message, self.now),
+            None => unreachable!("the placement names hosts of the cluster"),
+        }
+    }
+
     fn take_message(&mut self, message: Envelope) {
         match message {
-            Envelope::Outgoing(message) => {
-                let host = message.peer.host();
-                match self.peers.get_mut(host.0 as usize).and_then(Option::as_mut) {
-                    Some(peer) if peer.is_out => {}
-                    Some(peer) => peer.offer(message, self.now),
-                    None => unreachable!("the placement names hosts of the cluster"),
-                }
-            }
+            Envelope::Outgoing(message) => self.offer(message),
             Envelope::EndSession(host) => self.cut_off(host),
             Envelope::Propose(command) => self.members.propose(*command),
+            Envelope::Copy(message) => {
+                let taken = self.copies.take(self.membership.host, *message, &mut self.sends);
+                taken.expect("sites of this host report what they have sealed");
+            }
             Envelope::Drain => {}
             Envelope::Stop => self.is_stopping = true,
             _ => unreachable!("threads send messages for other hosts"),

@@ -56,6 +56,7 @@ pub(super) fn host_facts(
         dropped_connections: AtomicU64::new(0),
         intake: Intake::default(),
         reusable_bytes: (0..configuration.sites).map(|_| AtomicU64::new(0)).collect(),
+        copy_backlogs: (0..partition_count).map(|_| AtomicU64::new(0)).collect(),
         on_shutdown: OnceLock::new(),
         digests: OnceLock::new(),
         disabled_rules: AtomicU64::new(configuration.options.disabled_rules.bits()),

@@ -32,6 +32,7 @@ impl Shard {
 
     /// An answer for a connection of this thread. The connection may be gone: then nobody waits.
     pub(super) fn forwarded_answer(&mut self, answer: ForwardedAnswer) {
+        let Some(answer) = self.expected_answer(answer) else { return };
         let origin = answer.origin;
         if let Some(connection) = self.connections.get(origin.connection) {
             let weight = u32::from(origin.weight);
@@ -74,7 +75,8 @@ impl Shard {
             };
             database.row_counts().map(surveyed).collect::<Vec<_>>()
         };
-        let tables = self.replicas.iter().flat_map(of_replica).collect();
+        let led = self.replicas.iter().filter(|replica| replica.following.is_none());
+        let tables = led.flat_map(of_replica).collect();
         let request = ControlRequest::Surveyed { thread: self.thread, tables };
         let control = self.placement.lead_control();
         self.outbox.send(control, Envelope::Control(Box::new(request)));
@@ -83,7 +85,7 @@ impl Shard {
     /// Tells the control thread how many rows there are whose time is over.
     pub(super) fn poll_expired(&mut self, catalog_version: u64, looks: &[ExpiryPoll]) {
         let Some(first) = looks.first() else { return };
-        let slot = self.replicas.slot_here(first.partition);
+        let Some(slot) = self.replicas.slot_of(first.partition) else { return };
         let database = self.replicas[slot].site.database();
         let is_current = catalog_version == self.catalog.version();
         let seen = expiry::poll(database, is_current, looks);
@@ -96,8 +98,8 @@ impl Shard {
     pub(super) fn send_statistics(&mut self, request: u64, validate: bool) {
         let (thread, catalog) = (self.thread, &self.catalog);
         let of_replica = |replica: &mut Replica| {
-            let Replica { site, log, statistics, .. } = replica;
-            let mut snapshot = statistics.snapshot(thread, catalog, site);
+            let mut snapshot = replica.statistics.snapshot(thread, catalog, replica.data());
+            let Replica { site, log, .. } = replica;
             if let Some(log) = log {
                 let durable = log.refresh();
                 snapshot.outstanding_entries = site.needed_log_sequence().saturating_sub(durable);

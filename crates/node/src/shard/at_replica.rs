@@ -3,7 +3,7 @@
 
 use super::{HeldCall, HostSite, KeptAnswer, Shard, Slot};
 use crate::catalog::HostCatalog;
-use crate::message::{Envelope, ForwardedAnswer, Origin, ViaCall};
+use crate::message::{ControlRequest, Envelope, ForwardedAnswer, Origin, ViaCall};
 use crate::statistics::ReplicaStatistics;
 use lockstep_base::elapsed::Elapsed;
 use lockstep_host::HostTime;
@@ -156,7 +156,7 @@ impl Shard {
 
     /// A catalog is in force at a replica, and so for the whole thread. Replicas whose turn comes
     /// later run nothing until then: a schema change stops all partitions until it is decided.
-    fn follow_catalog(&mut self, catalog: Arc<HostCatalog>) {
+    pub(super) fn follow_catalog(&mut self, catalog: Arc<HostCatalog>) {
         if catalog.version() == self.catalog.version() {
             return;
         }
@@ -167,5 +167,26 @@ impl Shard {
         self.several.one_rounds.clear();
         self.catalog = catalog;
         self.take_early_messages();
+        self.tell_of_catalog();
+    }
+
+    /// A catalog is in force in the cluster. A thread that leads a partition goes by it when that
+    /// does.
+    pub(super) fn take_catalog(&mut self, catalog: Arc<HostCatalog>) {
+        self.awaited_catalog = Some(catalog.version());
+        if !self.replicas.has_leaders() && catalog.version() > self.catalog.version() {
+            self.follow_catalog(catalog);
+        }
+        self.tell_of_catalog();
+    }
+
+    /// Tells the control thread of the catalog that it waits for.
+    fn tell_of_catalog(&mut self) {
+        let catalog_version = self.catalog.version();
+        if self.awaited_catalog.take_if(|version| *version <= catalog_version).is_some() {
+            let taken = ControlRequest::CatalogTaken { thread: self.thread, catalog_version };
+            let control = self.control_thread();
+            self.outbox.send(control, Envelope::Control(Box::new(taken)));
+        }
     }
 }

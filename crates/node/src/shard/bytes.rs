@@ -86,15 +86,21 @@ impl Shard {
 
     /// Whether this thread has what a message is for.
     fn is_served_here(&self, message: &Envelope) -> bool {
-        let serves = |partition: PartitionId| self.replicas.slot_of(partition).is_some();
+        let is_replicated = self.placement.is_replicated();
+        let serves = |partition: PartitionId| match is_replicated {
+            // The host that sent it may know another placement.
+            true => self.replicas.has_copy(partition),
+            false => self.replicas.slot_of(partition).is_some(),
+        };
         match message {
             Envelope::Call(partition, _) | Envelope::AdHoc(partition, _) => serves(*partition),
             Envelope::Via(call) => serves(call.partition()),
             Envelope::ToPartition(message) => serves(message.partition),
             Envelope::Multi(_) | Envelope::OneRound(..) | Envelope::FromPartition(_) => {
-                self.coordinator.is_some()
+                self.coordinator.is_some() || is_replicated
             }
             Envelope::ExpiryPolls { looks, .. } => looks.iter().all(|poll| serves(poll.partition)),
+            Envelope::Copy(message) => serves(message.partition),
             Envelope::Control(_) => false,
             _ => true,
         }
@@ -143,8 +149,8 @@ impl Shard {
     }
 
     fn has_received(&self, partition: PartitionId, number: u64) -> bool {
-        let slot = self.replicas.slot_here(partition);
-        self.replicas[slot].site.has_received(number)
+        let slot = self.replicas.slot_of(partition);
+        slot.is_some_and(|slot| self.replicas[slot].site.has_received(number))
     }
 }
 

@@ -1,5 +1,6 @@
 //! Calls: from an invocation to its partition, or to whoever else answers it.
 
+use super::handed::At;
 use super::replica::Replica;
 use super::{HeldCall, KeptAnswer, Shard, Slot};
 use crate::clock;
@@ -86,10 +87,11 @@ impl Shard {
                 Some(slot) => self.call_here(slot, origin, &invocation, body, output),
                 None => {
                     let copy = self.buffers.copy_of(body);
-                    let origin = self.count_outstanding(origin, PARTITION_WEIGHT);
-                    let call = ForwardedCall { origin, body: copy };
                     let thread = self.thread_of(partition);
-                    self.outbox.send(thread, Envelope::Call(partition, call));
+                    let at = At::Host(thread.host());
+                    let origin = self.count_outstanding(origin, PARTITION_WEIGHT, at);
+                    let call = ForwardedCall { origin, body: copy };
+                    self.send(thread, Envelope::Call(partition, call));
                     Taken::Pending
                 }
             },
@@ -133,7 +135,8 @@ impl Shard {
                 Taken::Answered(slot)
             }
             waits => {
-                let origin = self.count_outstanding(origin, PARTITION_WEIGHT);
+                let at = At::Host(self.facts.host);
+                let origin = self.count_outstanding(origin, PARTITION_WEIGHT, at);
                 let copy = self.buffers.copy_of(body);
                 let call = HeldCall::Invocation(ForwardedCall { origin, body: copy });
                 match waits {
@@ -318,7 +321,7 @@ impl Shard {
             // The control thread answers for those that there are not, too.
             _ => {
                 let admin = self.connections.get(origin.connection).is_some_and(|c| c.admin);
-                let origin = self.count_outstanding(origin, HEAVY_WEIGHT);
+                let origin = self.count_outstanding(origin, HEAVY_WEIGHT, At::Anywhere);
                 let request = ControlRequest::Call { origin, admin, body: body.into() };
                 let control = self.control_thread();
                 self.outbox.send(control, Envelope::Control(Box::new(request)));
@@ -349,12 +352,12 @@ impl Shard {
     }
 
     /// The call will be answered later: it counts among those that its connection waits for.
-    pub(super) fn count_outstanding(&mut self, origin: Origin, weight: u16) -> Origin {
+    pub(super) fn count_outstanding(&mut self, origin: Origin, weight: u16, at: At) -> Origin {
         if let Some(connection) = self.connections.get(origin.connection) {
             connection.outstanding += u32::from(weight);
             connection.unanswered += 1;
         }
-        Origin { weight, ..origin }
+        self.note_handed(Origin { weight, ..origin }, at)
     }
 
     /// Sends to another thread, or to this one: what a thread sends itself it takes in the same

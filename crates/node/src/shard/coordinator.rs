@@ -1,19 +1,24 @@
 //! Multi-partition transactions: the coordinator's part, on the thread that the placement names.
 
 use super::calls::Taken;
+use super::handed::At;
 use super::replica::Replicas;
 use super::{HeldCall, HostFacts, KeptAnswer, Shard};
 use crate::catalog::HostCatalog;
 use crate::clock;
 use crate::mailbox::Bell;
-use crate::message::{ControlRequest, Envelope, HEAVY_WEIGHT, MultiOrigin, Origin};
+use crate::message::{
+    ControlRequest, Envelope, ForwardedAnswer, HEAVY_WEIGHT, MultiOrigin, Origin,
+};
 use crate::statistics::EndedCall;
 use crate::threads::ProcedureThreads;
 use crate::transaction_counters::EndedTransaction;
 use lockstep_base::elapsed::Elapsed;
 use lockstep_host::coordinator::{self, CoordinatorHost, Overtaken};
 use lockstep_host::destination::declare_partitions;
+use lockstep_host::placement::Placement;
 use lockstep_host::several::{self, CoordinatorCall, HomeOf, SeveralCall};
+use lockstep_site::fence::{EndedChange, OUTCOMES_KEPT};
 use lockstep_site::{
     Coordinator, CoordinatorOutput, Finished, FromPartition, OneRoundCalls, PartitionEffect,
 };
@@ -41,7 +46,7 @@ impl CoordinatorRole {
     /// before.
     pub(super) fn new(
         facts: &HostFacts,
-        replicas: &Replicas,
+        (replicas, is_replicated): (&Replicas, bool),
         (last, catalog_version): (TransactionId, u64),
         bell: Arc<Bell>,
     ) -> CoordinatorRole {
@@ -50,8 +55,11 @@ impl CoordinatorRole {
         coordinator.set_stopwatch(clock::stopwatch_for(&facts.callers), clock::monotonic_ns);
         coordinator.serve_last(replicas.near());
         coordinator.go_on_behind(last, catalog_version);
-        if replicas.gate_answers() {
+        if replicas.gate_answers() || is_replicated {
             coordinator.await_durable_decisions();
+        }
+        if is_replicated {
+            coordinator.remember_outcomes(OUTCOMES_KEPT);
         }
         let threads = ProcedureThreads::new(facts.options.max_procedure_threads.to_usize(), bell);
         CoordinatorRole { coordinator, threads, outputs: Vec::new() }
@@ -141,6 +149,14 @@ impl CoordinatorHost for Shard {
         }
     }
 
+    fn took_over(&mut self, ended: Vec<EndedChange>) {
+        let committed = |it: &EndedChange| it.committed && !it.change.is_snapshot;
+        let is_made = ended.iter().any(committed);
+        let catalog_version = self.coordinator().catalog_version();
+        tracing::info!(is_made, catalog_version, "the coordinator of transactions has taken over");
+        self.tell_control_of_schema(is_made);
+    }
+
     #[cold]
     fn refuse_waiting(&mut self, origin: MultiOrigin, is_schema: bool) {
         // In the same order as at the end of a change that was begun.
@@ -222,7 +238,8 @@ impl Shard {
         body: &[u8],
         home: HomeOf,
     ) -> Taken {
-        let origin = self.count_outstanding(origin, HEAVY_WEIGHT);
+        let at = At::Host(self.coordinator_thread().host());
+        let origin = self.count_outstanding(origin, HEAVY_WEIGHT, at);
         self.call_coordinator(origin, invocation, body, &[], home);
         Taken::Pending
     }
@@ -237,7 +254,8 @@ impl Shard {
     ) -> Taken {
         match self.declared_partitions(invocation) {
             Ok(declared) => {
-                let origin = self.count_outstanding(origin, HEAVY_WEIGHT);
+                let at = At::Host(self.coordinator_thread().host());
+                let origin = self.count_outstanding(origin, HEAVY_WEIGHT, at);
                 let home = HomeOf::default();
                 self.call_coordinator(origin, invocation, body, &declared, home);
                 self.several.declared = declared;
@@ -337,16 +355,77 @@ impl Shard {
         self.replicas.first().statistics.count_multi(&origin, &ended, self.now_us);
         if finished.is_schema {
             self.tell_control_of_schema(status == Status::Success);
+            let is_clients = origin.thread != self.control_thread();
+            if status == Status::Success && is_clients && self.placement.is_replicated() {
+                return self.answer_by_control(ForwardedAnswer { origin, status, frame });
+            }
         }
         self.answer(origin, status, frame);
+    }
+
+    /// The coordinator may have come here, or gone elsewhere, or partitions have other leaders.
+    pub(super) fn follow_coordinator(&mut self, before: &Placement) {
+        let placement = Arc::clone(&self.placement);
+        if placement.coordinator() == self.thread && self.coordinator.is_none() {
+            let position = (TransactionId::default(), self.catalog.version());
+            let bell = Arc::clone(&self.bell);
+            let mut role =
+                CoordinatorRole::new(&self.facts, (&self.replicas, true), position, bell);
+            role.coordinator.take_over(placement.epoch());
+            self.coordinator = Some(role);
+            tracing::info!(epoch = placement.epoch(), "the coordinator of transactions is here");
+        }
+        if let Some(role) = &mut self.coordinator {
+            let partitions = (0..placement.partition_count()).map(PartitionId);
+            let has_moved = |of: &PartitionId| placement.leader_of(*of) != before.leader_of(*of);
+            partitions.filter(has_moved).for_each(|lost| role.coordinator.leader_lost(lost));
+        }
+        if before.coordinator() != placement.coordinator() {
+            self.fence_partitions();
+        }
+    }
+
+    /// A partition reports in a placement of which this thread has not heard yet: it is about to,
+    /// and the answer goes to the leader that the placement names.
+    pub(super) fn wait_for_placement(&mut self, report: FromPartition) {
+        self.waiting_calls.push(Envelope::FromPartition(report));
+    }
+
+    /// A call that came to a thread that cannot run it: its caller hears that nothing has happened.
+    #[cold]
+    pub(super) fn refuse_elsewhere(&mut self, call: Envelope) {
+        let origin = match call {
+            Envelope::Call(_, call) => call.origin,
+            Envelope::Via(via) => via.call.origin,
+            Envelope::AdHoc(_, call) => call.origin,
+            Envelope::Multi(call) => call.origin.origin,
+            Envelope::OneRound(origin, _) => origin,
+            _ => unreachable!("calls are refused"),
+        };
+        let host = self.facts.host;
+        let text = format!(
+            "VOLTDB ERROR: host {host} does not lead what the call needs: another host does since \
+             just now. Nothing was done; the call can be repeated."
+        );
+        self.refuse_by_message(origin, &Failure::new(Status::ServerUnavailable, text));
+    }
+
+    /// Has the control thread answer a change, when all threads of the cluster go by its catalog.
+    fn answer_by_control(&mut self, answer: ForwardedAnswer) {
+        let catalog_version = self.coordinator().catalog_version();
+        let answer = Box::new(answer);
+        let request = ControlRequest::SchemaAnswer { catalog_version, answer };
+        let control = self.control_thread();
+        self.outbox.send(control, Envelope::Control(Box::new(request)));
     }
 
     /// Before the response to the change is sent: each control thread takes this before anything
     /// that the response leads to.
     fn tell_control_of_schema(&mut self, committed: bool) {
+        let catalog_version = self.coordinator().catalog_version();
         let placement = &self.placement;
         for host in placement.hosts() {
-            let decided = ControlRequest::SchemaDecided { committed };
+            let decided = ControlRequest::SchemaDecided { committed, catalog_version };
             let control = placement.control_thread_of(host);
             self.outbox.send_urgent(control, Envelope::Control(Box::new(decided)));
         }

@@ -11,6 +11,7 @@ use lockstep_cluster::ClusterState;
 use lockstep_durability::ClusterId;
 use lockstep_env::Disk;
 use lockstep_host::placement::Placement;
+use lockstep_host::recovery::LoggedChange;
 use lockstep_host::schema::prepared::PreparedChanges;
 use lockstep_jvm::JavaSettings;
 use lockstep_site::SchemaTask;
@@ -67,6 +68,8 @@ pub struct HostFacts {
     pub intake: Intake,
     /// Per site, memory of its tables that the next rows of the same tables fill, in bytes.
     pub reusable_bytes: Box<[AtomicU64]>,
+    /// By partition, bytes of entries that its copy here has not applied.
+    pub copy_backlogs: Box<[AtomicU64]>,
     /// Run when an administrator asks the host to stop.
     pub on_shutdown: OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// Planner rules that are switched off, as a number.
@@ -150,6 +153,23 @@ impl HostFacts {
             Some(internal) => SocketAddr::new(internal.ip(), address.port()),
             None => address,
         }
+    }
+
+    /// A change of the catalog that a log has, as this host has prepared it.
+    ///
+    /// # Errors
+    /// It has not: why.
+    pub fn find_prepared(
+        &self,
+        change: &LoggedChange,
+    ) -> Result<Arc<SchemaTask<Arc<HostCatalog>>>, String> {
+        let prepared = self.prepared.lock().expect("no thread panicked with it");
+        prepared.find(change.catalog_version, &change.source)
+    }
+
+    /// The number of this run of the process.
+    pub fn incarnation(&self) -> u64 {
+        self.started_ms.max(1) as u64
     }
 
     /// The host's number, as clients see it.

@@ -10,11 +10,15 @@
 //! Answers of other threads have waited where they come from.
 
 use super::Shard;
+use super::leases::LeaseTable;
 use super::replica::{Replica, Replicas, Slot};
+use crate::clock;
 use crate::connection::{ConnectionKey, OutputGates};
 use crate::log::SiteLog;
+use crate::mailbox::Outbox;
 use crate::message::{Envelope, ForwardedAnswer};
 use lockstep_host::gate::{self, SafePosition};
+use lockstep_host::placement::Placement;
 use lockstep_types::{HostId, ThreadId};
 use std::collections::VecDeque;
 
@@ -30,17 +34,57 @@ pub(super) struct Gate {
     connections: VecDeque<(u64, ConnectionKey)>,
     /// Answers for the load inside the thread, and the entry that each depends on.
     load_answers: VecDeque<(u64, Vec<u8>)>,
+    /// Another host may lead the partition by now: nothing is released.
+    has_no_lease: bool,
 }
 
 impl Gate {
-    /// Of a replica of this host with its end of the command log, if there is one.
-    pub(super) fn new(host: HostId, log: Option<&SiteLog>) -> Gate {
-        let safe = match log {
-            Some(log) => SafePosition::of_copy(host, log.durable()),
-            None => SafePosition::everything(),
+    /// Of a replica of this host with its end of the command log, if there is one, and the hosts
+    /// of its copies, if partitions have any.
+    pub(super) fn new(host: HostId, log: Option<&SiteLog>, followers: Option<Vec<HostId>>) -> Gate {
+        let safe = match (log, followers) {
+            (Some(log), _) => SafePosition::of_copy(host, log.durable()),
+            (None, None) => SafePosition::everything(),
+            (None, Some(followers)) => {
+                let copies = followers.into_iter().chain([host]).map(|copy| (copy, 0));
+                SafePosition::of_copies(&copies.collect::<Vec<_>>())
+            }
         };
-        let messages = gate::Gate::new(safe);
-        Gate { messages, connections: VecDeque::new(), load_answers: VecDeque::new() }
+        Gate::of(safe)
+    }
+
+    fn of(safe: SafePosition) -> Gate {
+        Gate {
+            messages: gate::Gate::new(safe),
+            connections: VecDeque::new(),
+            load_answers: VecDeque::new(),
+            has_no_lease: false,
+        }
+    }
+
+    /// A copy has the entries up to a position.
+    pub(super) fn advance(&mut self, host: HostId, position: u64) {
+        self.messages.advance(host, position);
+    }
+
+    /// The last entry that all copies have.
+    pub(super) fn safe(&self) -> u64 {
+        self.messages.safe()
+    }
+
+    /// The copies that count are those of a new epoch.
+    pub(super) fn reopen(&mut self, own: (HostId, u64), followers: &[(HostId, u64)]) {
+        let copies = self.messages.copies();
+        copies.advance(own.0, own.1);
+        let stays = |host: &HostId| followers.iter().any(|(stays, _)| stays == host);
+        let lost: Vec<HostId> =
+            copies.hosts().filter(|host| *host != own.0 && !stays(host)).collect();
+        lost.into_iter().for_each(|host| copies.drop_copy(host));
+    }
+
+    /// Of a copy that leads from now on, with the others that count.
+    pub(super) fn of_copies(copies: &[(HostId, u64)]) -> Gate {
+        Gate::of(SafePosition::of_copies(copies))
     }
 
     /// Whether nothing waits.
@@ -56,6 +100,8 @@ pub(super) struct LogGates {
     pub(super) holds_answers: bool,
     /// The log of a replica lags too far for more calls.
     pub(super) is_log_behind: bool,
+    /// A copy lags too far for more calls of clients.
+    pub(super) are_copies_behind: bool,
     /// What depends on all of them.
     pub(super) all_replicas: AllReplicas,
 }
@@ -66,8 +112,17 @@ impl LogGates {
         LogGates {
             holds_answers: replicas.gate_answers(),
             is_log_behind: false,
+            are_copies_behind: false,
             all_replicas: AllReplicas::default(),
         }
+    }
+}
+
+impl LogGates {
+    /// Whether logs and copies do not lag too far for more calls of clients.
+    #[inline]
+    pub(super) fn may_take_calls(&self) -> bool {
+        !self.is_log_behind && !self.are_copies_behind
     }
 }
 
@@ -89,15 +144,15 @@ impl AllReplicas {
 impl Replica {
     /// Whether answers wait until what they depend on is durable.
     pub(super) fn gates_answers(&self) -> bool {
-        self.log.as_ref().is_some_and(SiteLog::gates)
+        self.log.as_ref().is_some_and(SiteLog::gates) || self.leading.is_some()
     }
 
     /// The entry that an answer given now depends on.
     #[inline]
     pub(super) fn answer_position(&self) -> u64 {
-        match &self.log {
-            Some(log) if log.gates() => self.site.needed_log_sequence(),
-            _ => SAFE_EVERYWHERE,
+        match self.gates_answers() {
+            true => self.site.needed_log_sequence(),
+            false => SAFE_EVERYWHERE,
         }
     }
 
@@ -106,13 +161,29 @@ impl Replica {
     /// power cut takes, no decision is left in it without what was decided on.
     #[inline]
     pub(super) fn message_position(&self) -> u64 {
-        self.log.as_ref().map_or(SAFE_EVERYWHERE, |_| self.site.needed_log_sequence())
+        match self.log.is_some() || self.leading.is_some() {
+            true => self.site.needed_log_sequence(),
+            false => SAFE_EVERYWHERE,
+        }
     }
 
     /// The last entry that was safe when the log was polled last.
     #[inline]
     fn safe_position(&self) -> u64 {
-        self.gate.messages.safe()
+        match self.gate.has_no_lease {
+            false => self.gate.messages.safe(),
+            true => 0,
+        }
+    }
+
+    /// Sees whether this host may still answer for the partition, after what it answers was
+    /// executed.
+    #[inline]
+    pub(super) fn test_lease(&mut self, leases: &LeaseTable) {
+        if self.leading.is_some() {
+            let until_us = leases.until_us(self.site.partition());
+            self.gate.has_no_lease = until_us <= clock::boot_us();
+        }
     }
 
     /// Whether the log lags too far for more calls.
@@ -130,8 +201,14 @@ impl Replica {
 
     /// What this round logged is handed to the log's thread, or dropped if there is none.
     #[inline]
-    fn hand_over_log(&mut self) {
+    fn hand_over_log(
+        &mut self,
+        round: (i64, bool),
+        placement: &Placement,
+        outbox: &mut Outbox<Envelope>,
+    ) {
         match &mut self.log {
+            None if self.leading.is_some() => self.hand_over_to_copies(round, placement, outbox),
             None => self.site.drop_log(),
             Some(_) if !self.site.has_log_to_hand_over() => {}
             Some(log) => log.hand_over(|spare| self.site.take_log(spare)),
@@ -165,6 +242,11 @@ impl OutputGates for Waiting<'_> {
         self.replicas[slot].safe_position()
     }
 
+    #[inline]
+    fn is_withheld(&self, slot: Slot) -> bool {
+        self.replicas[slot].gate.has_no_lease
+    }
+
     fn wait(&mut self, slot: Slot, entry: u64) {
         self.replicas[slot].gate.connections.push_back((entry, self.key));
     }
@@ -194,6 +276,7 @@ impl Shard {
     #[inline]
     pub(super) fn release_safe(&mut self) {
         self.gates.is_log_behind = false;
+        self.gates.are_copies_behind = false;
         for slot in self.replicas.slots() {
             self.release_safe_of(slot);
         }
@@ -217,13 +300,25 @@ impl Shard {
     }
 
     #[inline]
-    fn release_safe_of(&mut self, slot: Slot) {
+    pub(super) fn release_safe_of(&mut self, slot: Slot) {
         let replica = &mut self.replicas[slot];
-        let Some(log) = &mut replica.log else { return };
-        let host = self.placement.host();
-        replica.gate.messages.advance(host, log.refresh());
+        match &mut replica.log {
+            Some(log) => {
+                let host = self.placement.host();
+                replica.gate.messages.advance(host, log.refresh());
+                self.gates.is_log_behind |= replica.is_log_behind();
+            }
+            None if replica.leading.is_none() => return,
+            None => {}
+        }
+        replica.test_lease(&self.facts.leases);
+        if replica.gate.has_no_lease {
+            return;
+        }
+        let replica = &self.replicas[slot];
+        let behind = replica.leading.as_ref().is_some_and(|leading| leading.stream.is_behind());
+        self.gates.are_copies_behind |= behind;
         let safe = replica.safe_position();
-        self.gates.is_log_behind |= replica.is_log_behind();
         while let Some((thread, message)) = self.replicas[slot].gate.messages.release() {
             self.send(thread, message);
         }
@@ -276,7 +371,12 @@ impl Shard {
         message: Envelope,
     ) {
         let replica = &mut self.replicas[slot];
-        if let Some((thread, message)) = replica.gate.messages.pass(entry, (thread, message)) {
+        replica.test_lease(&self.facts.leases);
+        let gate = &mut replica.gate;
+        if gate.has_no_lease {
+            return gate.messages.keep(entry, (thread, message));
+        }
+        if let Some((thread, message)) = gate.messages.pass(entry, (thread, message)) {
             self.send(thread, message);
         }
     }
@@ -312,10 +412,25 @@ impl Shard {
         connection.safe_bytes(&mut Waiting { replicas: &mut self.replicas, key })
     }
 
+    /// Before answers are written: whether this host may still give them.
+    #[inline]
+    pub(super) fn test_leases(&mut self) {
+        let leases = &self.facts.leases;
+        self.replicas.iter_mut().for_each(|own| own.test_lease(leases));
+    }
+
+    /// Whether something waits for a lease: nobody tells when that comes.
+    pub(super) fn awaits_lease(&self) -> bool {
+        self.replicas.iter().any(|own| own.gate.has_no_lease && !own.gate.is_idle())
+    }
+
     /// What this round logged goes to the log's thread.
     #[inline]
     pub(super) fn hand_over_log(&mut self) {
-        self.replicas.iter_mut().for_each(Replica::hand_over_log);
+        let all = self.inbox.is_empty() && self.own_messages.is_empty();
+        let Shard { replicas, placement, outbox, now_us, .. } = self;
+        let round = (*now_us, all);
+        replicas.iter_mut().for_each(|own| own.hand_over_log(round, placement, outbox));
     }
 
     /// The thread ends: everything that was logged goes to the log's thread.

@@ -39,7 +39,7 @@ impl Shard {
             connection.listed_for_read = false;
             if !self.is_paused(key) {
                 self.read_connection(key);
-            } else if self.outbox.is_overflowing() || self.gates.is_log_behind {
+            } else if self.outbox.is_overflowing() || !self.gates.may_take_calls() {
                 self.connections.list_for_read(key);
             }
         }

@@ -2,6 +2,7 @@
 //! calls of procedures do.
 
 use super::calls::{Taken, refuse};
+use super::handed::At;
 use super::{Shard, Slot};
 use crate::intake::Changes;
 use crate::message::{
@@ -37,7 +38,7 @@ impl Shard {
         let Some(key) = load.key else { return Taken::Pending };
         if loads_indexed(&self.catalog, &self.facts.ring, invocation) {
             // Its rows go through the coordinator.
-            let origin = self.count_outstanding(origin, HEAVY_WEIGHT);
+            let origin = self.count_outstanding(origin, HEAVY_WEIGHT, At::Anywhere);
             let request = ControlRequest::Call { origin, admin, body: body.into() };
             let control = self.control_thread();
             self.outbox.send(control, Envelope::Control(Box::new(request)));
@@ -49,9 +50,11 @@ impl Shard {
             return self.call_here(slot, origin, invocation, body, output);
         }
         let copy = self.buffers.copy_of(body);
-        let origin = self.count_outstanding(origin, PARTITION_WEIGHT);
+        let thread = self.thread_of(partition);
+        let at = At::Host(thread.host());
+        let origin = self.count_outstanding(origin, PARTITION_WEIGHT, at);
         let call = ForwardedCall { origin, body: copy };
-        self.outbox.send(self.thread_of(partition), Envelope::Call(partition, call));
+        self.send(thread, Envelope::Call(partition, call));
         Taken::Pending
     }
 

@@ -19,13 +19,17 @@ mod coordinator;
 mod deferred;
 mod drain;
 mod facts;
+mod following;
 mod gate;
+mod handed;
 mod input;
+mod leading;
 mod leases;
 mod load;
 mod misrouted;
 mod notes;
 mod one_round;
+mod opening;
 mod output;
 mod outside;
 mod own_messages;
@@ -60,7 +64,7 @@ use lockstep_base::elapsed::Elapsed;
 use lockstep_host::partition::take_call;
 use lockstep_host::placement::Placement;
 use lockstep_host::several::CoordinatorCall;
-use lockstep_site::Site;
+use lockstep_site::{FromPartition, Site};
 use lockstep_types::{PartitionId, Status, ThreadId, TransactionId};
 use mio::{Events, Poll, Token};
 use outside::OutsideCalls;
@@ -162,6 +166,13 @@ pub struct Shard {
     listener: Option<Listener>,
     inner_load: Option<InnerLoad>,
     connections: Connections,
+    /// Calls of connections that are at other hosts.
+    handed: handed::HandedCalls,
+    /// Calls for partitions that are about to be led here, and reports for the coordinator, if it
+    /// is about to be here.
+    waiting_calls: Vec<Envelope>,
+    /// The control thread waits until this thread goes by this version of the catalog.
+    awaited_catalog: Option<u64>,
     read_buffer: Vec<u8>,
     buffers: Buffers,
     /// An empty list, kept for its memory.
@@ -187,7 +198,8 @@ impl Shard {
         let has_coordinator = placement.coordinator() == parts.thread;
         let coordinator = has_coordinator.then(|| {
             let position = (parts.last_multi, parts.catalog.version());
-            CoordinatorRole::new(&facts, &replicas, position, Arc::clone(&parts.bell))
+            let bell = Arc::clone(&parts.bell);
+            CoordinatorRole::new(&facts, (&replicas, placement.is_replicated()), position, bell)
         });
         let listener = match parts.listeners {
             None => None,
@@ -216,6 +228,9 @@ impl Shard {
             listener,
             inner_load: parts.inner_load.map(InnerLoad::new),
             connections: Connections::default(),
+            handed: handed::HandedCalls::default(),
+            waiting_calls: Vec::new(),
+            awaited_catalog: None,
             buffers: Buffers::default(),
             spare_effects: Vec::new(),
             statistics: ThreadStatistics::default(),
@@ -253,6 +268,7 @@ impl Shard {
             self.hear_threads();
             self.hear_outside();
             self.run_load();
+            self.run_copies();
             if Elapsed::between_us(self.deadlines_checked_us, self.now_us).us() >= DEADLINE_CHECK_US
             {
                 self.expire_rounds();
@@ -261,6 +277,7 @@ impl Shard {
             self.send_late_when_idle();
             self.outbox.show_urgent();
             self.hand_over_log();
+            self.test_leases();
             self.write_ready();
             self.outbox.flush();
             self.tell_quiet();
@@ -365,15 +382,21 @@ impl Shard {
 
     fn take_here(&mut self, message: Envelope) {
         match message {
-            Envelope::Call(partition, call) => {
-                take_call(&mut self.at(partition), HeldCall::Invocation(call));
-            }
-            Envelope::Via(call) => {
-                take_call(&mut self.at(call.partition()), HeldCall::Via(call));
-            }
+            Envelope::Call(partition, call) => match self.replicas.slot_of(partition) {
+                Some(slot) => take_call(&mut self.at_slot(slot), HeldCall::Invocation(call)),
+                None => self.wait_for_lead(partition, Envelope::Call(partition, call)),
+            },
+            Envelope::Via(call) => match self.replicas.slot_of(call.partition()) {
+                Some(slot) => take_call(&mut self.at_slot(slot), HeldCall::Via(call)),
+                None => self.wait_for_lead(call.partition(), Envelope::Via(call)),
+            },
             Envelope::Answer(answer) => self.forwarded_answer(answer),
-            Envelope::AdHoc(partition, call) => {
-                take_call(&mut self.at(partition), HeldCall::AdHoc(call));
+            Envelope::AdHoc(partition, call) => match self.replicas.slot_of(partition) {
+                Some(slot) => take_call(&mut self.at_slot(slot), HeldCall::AdHoc(call)),
+                None => self.wait_for_lead(partition, Envelope::AdHoc(partition, call)),
+            },
+            call @ (Envelope::Multi(_) | Envelope::OneRound(..)) if self.coordinator.is_none() => {
+                self.refuse_elsewhere(call);
             }
             Envelope::Multi(call) => self.for_coordinator(CoordinatorCall::Multi(call)),
             Envelope::OneRound(origin, call) => {
@@ -382,8 +405,19 @@ impl Shard {
             }
             Envelope::OneRoundFinished(end) => self.one_round_finished(end),
             Envelope::OneRoundTables(end) => self.one_round_tables(*end),
-            Envelope::ToPartition(message) => self.coordinator_asked(message),
-            Envelope::FromPartition(answer) => self.partition_answered(answer),
+            Envelope::ToPartition(message) => match self.replicas.slot_of(message.partition) {
+                Some(_) => self.coordinator_asked(message),
+                None => self.coordinator_told_copy(message),
+            },
+            Envelope::FromPartition(FromPartition::Fenced(report))
+                if report.epoch > self.placement.epoch() || self.coordinator.is_none() =>
+            {
+                self.wait_for_placement(FromPartition::Fenced(report));
+            }
+            Envelope::FromPartition(answer) => match self.coordinator.is_some() {
+                true => self.partition_answered(answer),
+                false => tracing::debug!("a partition answers a coordinator that is gone"),
+            },
             Envelope::Connection { stream, id, admin } => self.adopt(stream, id, admin),
             Envelope::Gather { request, validate } => self.send_statistics(request, validate),
             Envelope::Survey { sample, rows } => self.survey(&sample, rows),
@@ -394,7 +428,11 @@ impl Shard {
             Envelope::SnapshotLane(partition, lane) => {
                 self.snapshots.take_lane(self.replicas.slot_here(partition), lane);
             }
+            Envelope::Catalog(catalog) => self.take_catalog(catalog),
             Envelope::Task(body) => self.task_call(&body),
+            Envelope::Copy(message) => self.copy_said(*message),
+            Envelope::Follow(piece) => self.follow(*piece),
+            Envelope::Open(opening) => self.open(*opening),
             Envelope::Placement(placement) => self.follow_placement(placement),
             Envelope::Drain => self.phase.drain(),
             Envelope::Stop => self.phase = Phase::Stopping,
@@ -403,13 +441,6 @@ impl Shard {
             | Envelope::Outgoing(_)
             | Envelope::EndSession(_)
             | Envelope::Propose(_) => unreachable!("only control and links get these"),
-        }
-    }
-
-    /// Another placement is in force. A thread that began with it gets it once more.
-    fn follow_placement(&mut self, placement: Arc<Placement>) {
-        if placement.epoch() > self.placement.epoch() {
-            self.placement = placement;
         }
     }
 
@@ -437,11 +468,15 @@ impl Shard {
 
     fn leave_digests(&self) {
         let Some(digests) = self.facts.digests.get() else { return };
-        for Replica { site, .. } in self.replicas.iter() {
+        for replica in self.replicas.iter() {
+            let (site, position) = match &replica.following {
+                None => (&replica.site, replica.site.log_sequence()),
+                Some(copy) => (copy.follower.site(), copy.follower.applied()),
+            };
             let database = site.database();
             let digest = ReplicaDigest {
                 content: database.content_hash(),
-                position: site.log_sequence(),
+                position,
                 changes: database.change_digest(),
             };
             let mut left =

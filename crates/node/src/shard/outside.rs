@@ -3,6 +3,7 @@
 
 use super::Shard;
 use super::calls::Taken;
+use super::handed::At;
 use crate::mailbox::Bell;
 use crate::message::{ForwardedAnswer, HEAVY_WEIGHT, NO_PROCEDURE, Origin};
 use crate::options::OptionValue;
@@ -141,7 +142,7 @@ impl Drop for OutsideCalls {
 impl Shard {
     /// A client calls a procedure that is no transaction.
     pub(super) fn call_outside(&mut self, origin: Origin, invocation: &Invocation<'_>) -> Taken {
-        let origin = self.count_outstanding(origin, HEAVY_WEIGHT);
+        let origin = self.count_outstanding(origin, HEAVY_WEIGHT, At::Host(self.facts.host));
         if let Err(failure) = self.begin_outside(origin, invocation) {
             self.refuse_by_message(origin, &failure);
         }

@@ -1,6 +1,9 @@
 //! The replicas that a thread owns, found by their partition.
 
+use super::following::Following;
 use super::gate::Gate;
+use super::leading::Leading;
+use super::opening::PendingOpening;
 use super::{HostFacts, HostSite};
 use crate::catalog::HostCatalog;
 use crate::clock;
@@ -8,8 +11,11 @@ use crate::log::SiteLog;
 use crate::options::MAX_PARTITIONS_PER_SITE;
 use crate::statistics::ReplicaStatistics;
 use lockstep_host::placement::Placement;
-use lockstep_types::{PartitionId, ReplicaId, ThreadId};
+use lockstep_site::fence::OUTCOMES_KEPT;
+use lockstep_txn::replica::ReplicaLimits;
+use lockstep_types::{HostId, PartitionId, ReplicaId, ThreadId};
 use std::ops::{Index, IndexMut};
+use std::sync::Arc;
 
 /// A replica's position in the list of its thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +52,12 @@ impl Slots {
         self.0 |= 1 << slot.0;
     }
 
+    /// Whether there is one.
+    #[inline]
+    pub(super) fn has_any(self) -> bool {
+        self.0 != 0
+    }
+
     /// Empties the set, and gives what was in it.
     #[inline]
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Slot> + use<> {
@@ -68,39 +80,153 @@ pub(super) struct Replica {
     pub(super) gate: Gate,
     /// What is counted of it.
     pub(super) statistics: ReplicaStatistics,
+    /// Its stream to its copies, if it is led here and partitions have copies.
+    pub(super) leading: Option<Box<Leading>>,
+    /// It is led elsewhere: `site` is empty, and its data is here.
+    pub(super) following: Option<Box<Following>>,
+    /// It is to be led here, and not ready for that yet.
+    pub(super) opening: Option<Box<PendingOpening>>,
+}
+
+impl Replica {
+    /// A partition that is led here.
+    fn leading(
+        (facts, placement): (&HostFacts, &Placement),
+        (mut site, log): (HostSite, Option<SiteLog>),
+        host: HostId,
+        catalog: &HostCatalog,
+    ) -> Replica {
+        let partition = site.partition();
+        site.set_stopwatch(clock::stopwatch_for(&facts.callers), clock::monotonic_ns);
+        let limits = replica_limits(facts);
+        let leading = placement
+            .is_replicated()
+            .then(|| Box::new(Leading::first(partition, placement, limits)));
+        site.set_followed(leading.is_some());
+        if placement.is_replicated() {
+            site.remember_outcomes(OUTCOMES_KEPT);
+            let threads = placement.followers_of(partition).iter();
+            let in_sync: Vec<HostId> = threads.map(|thread| thread.host()).chain([host]).collect();
+            site.continue_in_epoch(placement.epoch_of(partition), &in_sync, clock::now_us());
+        }
+        let followers = leading.as_ref().map(|leading| leading.stream.followers().collect());
+        Replica {
+            site,
+            gate: Gate::new(host, log.as_ref(), followers),
+            log,
+            statistics: ReplicaStatistics::new(catalog),
+            leading,
+            following: None,
+            opening: None,
+        }
+    }
+
+    /// Its data, whether it is led here or not.
+    pub(super) fn data(&self) -> &HostSite {
+        match (&self.following, &self.opening) {
+            (Some(following), _) => following.follower.site(),
+            (None, Some(opening)) => opening.site(),
+            (None, None) => &self.site,
+        }
+    }
+
+    /// Whose copy it is.
+    pub(super) fn partition(&self) -> PartitionId {
+        self.site.partition()
+    }
+
+    /// A partition that is led elsewhere.
+    fn following(
+        facts: &HostFacts,
+        site: HostSite,
+        host: HostId,
+        catalog: &Arc<HostCatalog>,
+    ) -> Replica {
+        let limits = crate::catalog::site_limits(&facts.options);
+        let empty = HostSite::new(site.partition(), facts.ring.clone(), &limits);
+        let backlog_bytes = facts.options.max_copy_backlog_bytes.to_usize();
+        Replica {
+            site: empty,
+            log: None,
+            gate: Gate::new(host, None, None),
+            statistics: ReplicaStatistics::new(catalog),
+            leading: None,
+            following: Some(Box::new(Following::new(site, Arc::clone(catalog), backlog_bytes))),
+            opening: None,
+        }
+    }
+}
+
+/// The limits of streams to copies.
+pub(super) fn replica_limits(facts: &HostFacts) -> ReplicaLimits {
+    ReplicaLimits { unreceived_bytes: facts.options.max_unreceived_bytes.to_usize() }
 }
 
 /// The replicas of a thread: one at least.
 pub(super) struct Replicas {
     owned: Box<[Replica]>,
-    /// By partition, its slot here or [`ELSEWHERE`].
+    /// By partition that is led here, its slot; else [`ELSEWHERE`].
     slots: Box<[u8]>,
+    /// By partition that has a copy here, led or not, its slot.
+    slots_of_copies: Box<[u8]>,
+    /// Copies with something to apply.
+    pub(super) copies_to_apply: Slots,
 }
 
 impl Replicas {
-    /// The replicas that the placement gives to a thread, in its order, each with its end of the
-    /// command log.
+    /// The replicas that the placement gives to a thread, first those that it leads, then those
+    /// that it follows, each with its end of the command log.
     pub(super) fn new(
         (facts, placement): (&HostFacts, &Placement),
         thread: ThreadId,
         recovered: Vec<(HostSite, Option<SiteLog>)>,
-        catalog: &HostCatalog,
+        catalog: &Arc<HostCatalog>,
     ) -> Replicas {
-        let placed = placement.led_by(thread);
-        assert_eq!(placed.len(), recovered.len(), "a thread gets the replicas that it owns");
-        assert!(!placed.is_empty(), "a thread owns a replica at least");
+        let (led, followed) = (placement.led_by(thread), placement.followed_by(thread));
+        let count = led.len() + followed.len();
+        assert_eq!(count, recovered.len(), "a thread gets the replicas that it owns");
+        assert!(count > 0, "a thread owns a replica at least");
         let mut slots = vec![ELSEWHERE; facts.partition_count as usize].into_boxed_slice();
-        for (slot, replica) in Slot::all().zip(placed) {
-            slots[replica.partition.index()] = slot.0;
+        let mut slots_of_copies = slots.clone();
+        for (slot, replica) in Slot::all().zip(led.iter().chain(followed)) {
+            slots_of_copies[replica.partition.index()] = slot.0;
+            if (slot.index()) < led.len() {
+                slots[replica.partition.index()] = slot.0;
+            }
         }
-        let own = |((mut site, log), placed): ((HostSite, Option<SiteLog>), &ReplicaId)| {
+        let own = |((site, log), placed): ((HostSite, Option<SiteLog>), &ReplicaId)| {
             assert_eq!(site.partition(), placed.partition, "replicas come in their order");
-            site.set_stopwatch(clock::stopwatch_for(&facts.callers), clock::monotonic_ns);
-            let statistics = ReplicaStatistics::new(catalog);
-            let gate = Gate::new(placed.host, log.as_ref());
-            Replica { site, log, gate, statistics }
+            match slots[placed.partition.index()] {
+                ELSEWHERE => Replica::following(facts, site, placed.host, catalog),
+                _ => Replica::leading((facts, placement), (site, log), placed.host, catalog),
+            }
         };
-        Replicas { owned: recovered.into_iter().zip(placed).map(own).collect(), slots }
+        let owned = recovered.into_iter().zip(led.iter().chain(followed)).map(own).collect();
+        Replicas { owned, slots, slots_of_copies, copies_to_apply: Slots::default() }
+    }
+
+    /// The slot of a partition with a copy here.
+    #[inline]
+    pub(super) fn slot_of_copy(&self, partition: PartitionId) -> Slot {
+        let slot = self.slots_of_copies[partition.index()];
+        assert_ne!(slot, ELSEWHERE, "copies stay at their site");
+        Slot(slot)
+    }
+
+    /// Whether a partition has a copy here.
+    pub(super) fn has_copy(&self, partition: PartitionId) -> bool {
+        self.slots_of_copies[partition.index()] != ELSEWHERE
+    }
+
+    /// The copy in a slot leads from now on.
+    pub(super) fn lead(&mut self, slot: Slot) {
+        let partition = self[slot].site.partition();
+        self.slots[partition.index()] = slot.0;
+    }
+
+    /// Whether a partition is led here.
+    pub(super) fn has_leaders(&self) -> bool {
+        self.slots.iter().any(|slot| *slot != ELSEWHERE)
     }
 
     /// The slot of a partition, if this thread serves it.
@@ -121,10 +247,13 @@ impl Replicas {
         self.owned.iter().any(Replica::gates_answers)
     }
 
-    /// The partition of the first one.
+    /// The partition of the first one that is led here; any where none is.
     #[inline]
     pub(super) fn near(&self) -> PartitionId {
-        self.owned[0].site.partition()
+        match &self.owned[0] {
+            Replica { following: None, site, .. } => site.partition(),
+            _ => PartitionId(0),
+        }
     }
 
     /// Number of replicas.

@@ -31,7 +31,8 @@ impl Shard {
 
     /// Makes the calls of this round.
     pub(super) fn run_load(&mut self) {
-        if !self.phase.takes_calls() || self.outbox.is_overflowing() || self.gates.is_log_behind {
+        if !self.phase.takes_calls() || self.outbox.is_overflowing() || !self.gates.may_take_calls()
+        {
             return;
         }
         let Some(mut inner) = self.inner_load.take() else { return };

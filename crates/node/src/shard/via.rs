@@ -2,6 +2,7 @@
 //! at a partition is decided in [`lockstep_host::index_hops`].
 
 use super::calls::Taken;
+use super::handed::At;
 use super::{HeldCall, Shard, Slot};
 use crate::message::{
     AdHocCall, Envelope, ForwardedCall, MultiOrigin, MultiRequest, Origin, PARTITION_WEIGHT,
@@ -61,7 +62,7 @@ impl Shard {
             }
         }
         let copy = self.buffers.copy_of(body);
-        let origin = self.count_outstanding(origin, PARTITION_WEIGHT);
+        let origin = self.count_outstanding(origin, PARTITION_WEIGHT, At::Anywhere);
         let via = ViaCall::new(ForwardedCall { origin, body: copy }, key, hop, partition);
         match (here, speculates, admission) {
             (Some(slot), Some(header), _) => {

@@ -11,6 +11,8 @@ use std::time::Duration;
 
 /// A thread with work from other threads looks at its sockets this often.
 const BUSY_POLL_US: u64 = 50;
+/// A thread whose answers wait for a lease looks for it this often.
+const LEASE_CHECK_NS: u64 = 1_000_000;
 /// Looks at the mailboxes between two looks at the clock.
 const LOOKS_PER_CLOCK: u32 = 32;
 
@@ -19,7 +21,8 @@ impl Shard {
     pub(super) fn wait(&mut self, events: &mut Events) -> io::Result<()> {
         let has_messages =
             self.has_message() || self.load_wants_to_call() || self.spin_for_messages();
-        let busy = has_messages || (self.connections.has_to_read() && !self.gates.is_log_behind);
+        let may_read = self.gates.may_take_calls();
+        let busy = has_messages || (self.connections.has_to_read() && may_read);
         let polled_lately = Elapsed::between_us(self.polled_us, self.now_us).us() < BUSY_POLL_US;
         if has_messages && polled_lately && !self.connections.has_to_read() {
             events.clear();
@@ -40,7 +43,10 @@ impl Shard {
         } else if !busy && !self.poll_busily(events)? {
             self.bell.prepare_sleep();
             if !self.has_message() {
-                let longest_ns = DEADLINE_CHECK_US * 1_000;
+                let longest_ns = match self.awaits_lease() {
+                    true => LEASE_CHECK_NS,
+                    false => DEADLINE_CHECK_US * 1_000,
+                };
                 let sleep_ns = snapshot_ns.map_or(longest_ns, |ns| ns.min(longest_ns));
                 timeout = Some(Duration::from_nanos(sleep_ns));
                 asleep_ns = Some(clock::monotonic_ns());
@@ -78,6 +84,7 @@ impl Shard {
             || !self.own_messages.is_empty()
             || self.coordinator.as_ref().is_some_and(CoordinatorRole::have_threads_said)
             || self.outside.have_said()
+            || self.replicas.copies_to_apply.has_any()
             || self.has_log_news()
     }
 

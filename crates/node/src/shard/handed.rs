@@ -1,0 +1,126 @@
+//! Calls of this thread's connections that are at other hosts. When one of those is lost, nobody
+//! knows what has become of a call there: its caller is notified, and an answer that comes later is
+//! dropped. A call is never sent again.
+
+use super::Shard;
+use crate::connection::ConnectionKey;
+use crate::message::{ForwardedAnswer, Origin};
+use lockstep_base::map::FixedHashMap;
+use lockstep_host::placement::Placement;
+use lockstep_types::{Failure, HostId, Status};
+
+/// In the weight of a call: it is noted here.
+const NOTED: u16 = 1 << 15;
+
+/// Where a call may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum At {
+    /// At one host.
+    Host(HostId),
+    /// It goes from host to host.
+    Anywhere,
+}
+
+/// A call, as its connection and its client name it; a client may use a number twice.
+type Name = (ConnectionKey, i64);
+
+/// The calls that are at other hosts.
+#[derive(Default)]
+pub(super) struct HandedCalls {
+    calls: FixedHashMap<Name, Vec<(At, Origin)>>,
+}
+
+impl HandedCalls {
+    fn note(&mut self, origin: Origin, at: At) {
+        let name = (origin.connection, origin.handle);
+        self.calls.entry(name).or_default().push((at, origin));
+    }
+
+    /// An answer has come; false if nobody waits for it any more.
+    fn take(&mut self, origin: &Origin) -> bool {
+        let name = (origin.connection, origin.handle);
+        let Some(calls) = self.calls.get_mut(&name) else { return false };
+        let place = calls.iter().position(|(_, call)| call.arrived_us == origin.arrived_us);
+        calls.remove(place.unwrap_or(0));
+        if calls.is_empty() {
+            self.calls.remove(&name);
+        }
+        true
+    }
+
+    /// Takes the calls that may be at a host that is lost.
+    fn take_lost(&mut self, is_lost: impl Fn(HostId) -> bool) -> Vec<Origin> {
+        let mut lost = Vec::new();
+        self.calls.retain(|_, calls| {
+            calls.retain(|(at, origin)| {
+                let stays = match at {
+                    At::Host(host) => !is_lost(*host),
+                    At::Anywhere => false,
+                };
+                if !stays {
+                    lost.push(*origin);
+                }
+                stays
+            });
+            !calls.is_empty()
+        });
+        // In the order in which they came, as the connections have them.
+        lost.sort_by_key(|origin| (origin.arrived_us, origin.handle));
+        lost
+    }
+}
+
+impl Shard {
+    /// A call leaves this thread, or waits here: notes those that may be at another host.
+    pub(super) fn note_handed(&mut self, origin: Origin, at: At) -> Origin {
+        let may_be_elsewhere = match at {
+            At::Host(host) => host != self.facts.host,
+            At::Anywhere => self.placement.host_count() > 1,
+        };
+        if !may_be_elsewhere {
+            return origin;
+        }
+        let origin = Origin { weight: origin.weight | NOTED, ..origin };
+        self.handed.note(origin, at);
+        origin
+    }
+
+    /// The answer, unless nobody waits for it any more.
+    #[inline]
+    pub(super) fn expected_answer(&mut self, answer: ForwardedAnswer) -> Option<ForwardedAnswer> {
+        if answer.origin.weight & NOTED == 0 {
+            return Some(answer);
+        }
+        if !self.handed.take(&answer.origin) {
+            self.buffers.give_back(answer.frame);
+            return None;
+        }
+        let origin = Origin { weight: answer.origin.weight & !NOTED, ..answer.origin };
+        Some(ForwardedAnswer { origin, ..answer })
+    }
+
+    /// Hosts are lost: the callers of what may be there are notified.
+    pub(super) fn fail_handed_calls(&mut self, before: &Placement) {
+        let now = &self.placement;
+        let lost: Vec<HostId> = before.hosts().filter(|host| !now.is_up(*host)).collect();
+        if lost.is_empty() {
+            return;
+        }
+        let calls = self.handed.take_lost(|host| lost.contains(&host));
+        for origin in calls {
+            let origin = Origin { weight: origin.weight & !NOTED, ..origin };
+            self.refuse_by_message(origin, &outcome_unknown(&lost));
+        }
+    }
+}
+
+/// What the client of a call gets that was in progress when hosts were lost.
+pub(super) fn outcome_unknown(lost: &[HostId]) -> Failure {
+    let hosts: Vec<String> = lost.iter().map(HostId::to_string).collect();
+    let text = format!(
+        "VOLTDB ERROR: host {} was lost while the call was in progress: whether it took effect is \
+         not known.",
+        hosts.join(", host ")
+    );
+    Failure::new(Status::ResponseUnknown, text)
+}
