@@ -17,6 +17,8 @@ pub struct Configuration {
     /// `hosts`: the hosts of a cluster in one process, of which the last one is asked; one if it is
     /// left out.
     pub hosts: u32,
+    /// `kfactor`: copies of each partition besides its leader.
+    pub kfactor: u8,
     /// `tables = replicated`: PARTITION TABLE statements are left out.
     pub replicated: bool,
     /// `statements = procedures`: a query or a change is made a procedure and called.
@@ -42,6 +44,7 @@ impl Configuration {
             name: name.to_string(),
             sites: 1,
             hosts: 1,
+            kfactor: 0,
             partitions_per_site: 1,
             replicated: false,
             procedures: false,
@@ -57,6 +60,7 @@ impl Configuration {
             match (key.trim(), value.trim()) {
                 ("sites", value) => configuration.sites = value.parse().map_err(|_| bad())?,
                 ("hosts", value) => configuration.hosts = value.parse().map_err(|_| bad())?,
+                ("kfactor", value) => configuration.kfactor = value.parse().map_err(|_| bad())?,
                 ("partitions_per_site", value) => {
                     configuration.partitions_per_site = value.parse().map_err(|_| bad())?;
                 }
@@ -80,7 +84,7 @@ impl Configuration {
 
     /// Partitions of its hosts.
     pub fn partition_count(&self) -> u32 {
-        self.hosts * self.sites * self.partitions_per_site
+        self.hosts * self.sites * self.partitions_per_site / (u32::from(self.kfactor) + 1)
     }
 
     /// The options of its hosts.

@@ -4,9 +4,11 @@ use crate::configuration::Configuration;
 use lockstep_client::{ClientError, ConnectOptions, Connection};
 use lockstep_durability::directory::{ClusterFile, initialize};
 use lockstep_env::memory::{MemoryDisk, Survival, UnsyncedWrite};
+use lockstep_node::ReplicaDigest;
 use lockstep_node::log::{Data, Durability, directory};
 use lockstep_node::options::Options;
 use lockstep_node::{NativeRegistry, Server, ServerConfiguration, TestSettings, local_cluster};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -15,7 +17,7 @@ use std::sync::Arc;
 pub struct TestHost {
     server: Server,
     /// The other hosts of its cluster.
-    _others: Vec<Server>,
+    others: Vec<Server>,
 }
 
 /// A host's directory in memory.
@@ -111,13 +113,13 @@ impl TestHost {
             host_configuration(sites, options, None, configuration.sends_bytes)
         };
         if configuration.hosts == 1 {
-            return Ok(TestHost { server: Server::start(of_host())?, _others: Vec::new() });
+            return Ok(TestHost { server: Server::start(of_host())?, others: Vec::new() });
         }
-        let members = local_cluster::members(configuration.hosts, 0, of_host)?;
+        let members = local_cluster::members(configuration.hosts, configuration.kfactor, of_host)?;
         let mut servers =
             local_cluster::start(members).into_iter().collect::<io::Result<Vec<Server>>>()?;
         let server = servers.pop().expect("a cluster has hosts");
-        Ok(TestHost { server, _others: servers })
+        Ok(TestHost { server, others: servers })
     }
 
     /// Starts a host on a directory: with what is in it.
@@ -132,7 +134,7 @@ impl TestHost {
 
     fn start_at(sites: u32, options: Options, data: Option<Data>) -> io::Result<TestHost> {
         let server = Server::start(host_configuration(sites, options, data, false))?;
-        Ok(TestHost { server, _others: Vec::new() })
+        Ok(TestHost { server, others: Vec::new() })
     }
 
     /// Stops the host and gives a hash of each partition's data.
@@ -141,6 +143,26 @@ impl TestHost {
     /// A thread had ended with an error before.
     pub fn stop_with_digests(self) -> io::Result<Vec<u64>> {
         self.server.stop_with_digests()
+    }
+
+    /// Stops all hosts of the cluster, and compares the rows of each partition's copies.
+    ///
+    /// # Errors
+    /// Which partitions have copies that differ, or a thread had ended with an error.
+    pub fn stop_and_compare_copies(self) -> Result<(), String> {
+        let mut copies: BTreeMap<usize, BTreeSet<u64>> = BTreeMap::new();
+        for server in std::iter::once(self.server).chain(self.others) {
+            let digests = server.stop_with_replica_digests().map_err(|error| error.to_string())?;
+            let here = (0..).zip(digests).filter(|(_, digest)| *digest != ReplicaDigest::default());
+            for (partition, digest) in here {
+                copies.entry(partition).or_default().insert(digest.content);
+            }
+        }
+        let differ = copies.iter().filter(|(_, contents)| contents.len() > 1);
+        match differ.map(|(partition, _)| *partition).collect::<Vec<_>>() {
+            none if none.is_empty() => Ok(()),
+            some => Err(format!("the copies of partitions {some:?} have other rows")),
+        }
     }
 
     /// The host.

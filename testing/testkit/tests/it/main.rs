@@ -67,6 +67,10 @@ fn every_file_gives_its_answers_in_every_configuration() {
             }
             let told = |failure: &String| format!("{name} in {}: {failure}", configuration.name);
             failures.extend(outcome.failures.iter().map(told));
+            drop(connection);
+            if let Err(problem) = host.stop_and_compare_copies() {
+                failures.push(told(&problem));
+            }
         }
         println!(
             "{}: {} records passed, {} skipped",
