@@ -38,7 +38,7 @@
 //!                 | catalog version | last transaction
 //! resolved       := 5 | partition | epoch
 //! undecided      := transaction | (round | vote)? | partition list
-//! fenced change  := transaction | catalog version | is a snapshot
+//! fenced change  := transaction | catalog version | bytes of a snapshot?
 //! call           := catalog version | origin | procedure number | limit? | partition list
 //!                 | home? | work | statement?
 //! work           := 1 | bytes procedure | bytes parameters | 2 | statement call | 3 | change

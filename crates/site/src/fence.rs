@@ -39,6 +39,7 @@ use crate::message::Writers;
 use lockstep_txn::log_entry::{Vote, WriterRound};
 use lockstep_types::{PartitionId, TransactionId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 /// Outcomes that a partition, a copy and the coordinator remember where partitions have copies. A
 /// partition that has not heard of more decisions than that stands still, and is no member long.
@@ -76,18 +77,18 @@ pub struct UndecidedTransaction {
 }
 
 /// A change of the catalog, or the beginning of a snapshot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChangeId {
     /// Its transaction.
     pub transaction: TransactionId,
     /// The version of the catalog that it makes; of a snapshot, the version in force.
     pub catalog_version: u64,
-    /// A snapshot begins, and the catalog stays.
-    pub is_snapshot: bool,
+    /// A snapshot begins, and the catalog stays: what its taker wrote to the log.
+    pub snapshot: Option<Arc<[u8]>>,
 }
 
 /// How a change ended that was in progress when its coordinator was lost.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EndedChange {
     /// Which.
     pub change: ChangeId,
@@ -174,7 +175,7 @@ pub fn decide(reports: &BTreeMap<PartitionId, FenceReport>, faults: Faults) -> V
         }
     }
     let changes: BTreeSet<TransactionId> =
-        reports.values().filter_map(|report| Some(report.change?.transaction)).collect();
+        reports.values().filter_map(|report| Some(report.change.as_ref()?.transaction)).collect();
     let mut decided = Vec::with_capacity(undecided.len());
     // Partitions where something was aborted: what ran there after it is void.
     let mut void = BTreeSet::new();

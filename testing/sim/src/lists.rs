@@ -58,7 +58,7 @@ const ONE_ROUND: [&str; 4] = ["AppendRead", "ReadAppend", "ReadRead", "AppendBre
 
 /// What the lists are found by, and what goes on beside transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub enum Kind {
     /// Their partitioning column.
     Keyed,
     /// A global index.
@@ -263,7 +263,7 @@ impl Lists {
             shape.stop_everything = way_to_stop(seed);
         }
         shape.faults = faults;
-        if (Faults { keep_old_answers: false, ..faults }) == Faults::default() {
+        if faults == Faults::default() {
             shape.followers = followers_of(seed);
         }
         let mut world = World::new(seed, shape);

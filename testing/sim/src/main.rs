@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_types, reason = "the time limit of the whole run, not of a simulation")]
 
 use lockstep_sim::StopEverything;
+use lockstep_sim::lists::Kind;
 use lockstep_sim::power;
 use lockstep_sim::timed::{self, Model, Throughput};
 use lockstep_sim::world::{BrokenCopies, CopyCounts, Shape};
@@ -254,8 +255,8 @@ impl Counts {
         let sound = (BrokenCopies::default(), lockstep_sim::Faults::default());
         let bank = lockstep_sim::bank::run_with_takeovers(seed, calls / 2, 120, sound)?;
         self.copies.add(&bank.copies);
-        for indexed in [false, true] {
-            let lists = lockstep_sim::lists::run_with_takeovers(seed, calls / 4, indexed, sound.1)?;
+        for kind in [Kind::Keyed, Kind::Indexed, Kind::Growing] {
+            let lists = lockstep_sim::lists::run_with_takeovers(seed, calls / 4, kind, sound.1)?;
             self.copies.add(&lists.copies);
         }
         Ok(())

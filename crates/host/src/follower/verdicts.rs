@@ -66,16 +66,13 @@ impl Verdicts {
             EntryBody::Vote(_) | EntryBody::Withdrawn | EntryBody::Epoch(_) => {}
             _ if is_multi => {
                 let change = match entry.body {
-                    EntryBody::Schema { catalog_version, .. } => Some((catalog_version, false)),
-                    EntryBody::Snapshot(_) => Some((catalog_version, true)),
+                    EntryBody::Schema { catalog_version, .. } => Some((catalog_version, None)),
+                    EntryBody::Snapshot(source) => Some((catalog_version, Some(source.into()))),
                     _ => None,
                 };
-                let change = change.map(|(catalog_version, is_snapshot)| ChangeId {
-                    transaction,
-                    catalog_version,
-                    is_snapshot,
-                });
-                self.last_change = change.or(self.last_change);
+                if let Some((catalog_version, snapshot)) = change {
+                    self.last_change = Some(ChangeId { transaction, catalog_version, snapshot });
+                }
                 let before = self.decisions.entry(transaction).or_default();
                 assert!(before.is_none(), "nothing is logged of a transaction that is decided");
             }
@@ -159,7 +156,7 @@ impl Verdicts {
 
     /// The last change of the catalog, or beginning of a snapshot.
     pub(super) fn last_change(&self) -> Option<ChangeId> {
-        self.last_change
+        self.last_change.clone()
     }
 
     /// Checks what holds between two entries.

@@ -65,10 +65,10 @@ pub(super) fn put_report(out: &mut Vec<u8>, report: &FenceReport) {
         put_list(out, &one.voters, |out, voter| put_partition(out, *voter));
     });
     put_list(out, &report.outcomes, put_outcome);
-    put_option(out, report.change, |out, change| {
+    put_option(out, report.change.as_ref(), |out, change| {
         put_transaction(out, change.transaction);
         out.put_varint(change.catalog_version);
-        put_flag(out, change.is_snapshot);
+        put_option(out, change.snapshot.as_deref(), |out, source| out.put_counted(source));
     });
     out.put_varint(report.catalog_version);
     put_transaction(out, report.last);
@@ -93,7 +93,7 @@ pub(super) fn read_report(reader: &mut ByteReader<'_>, partition_count: u32) -> 
             Ok(ChangeId {
                 transaction: read_transaction(reader)?,
                 catalog_version: reader.varint()?,
-                is_snapshot: read_flag(reader)?,
+                snapshot: read_option(reader, |reader| Ok(reader.counted()?.into()))?,
             })
         })?,
         catalog_version: reader.varint()?,

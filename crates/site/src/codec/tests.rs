@@ -107,7 +107,11 @@ fn report() -> FenceReport {
         epoch: 300,
         undecided: vec![undecided(Some(LoggedRound { round: 2, vote: Vote::No })), undecided(None)],
         outcomes: vec![outcome(None), outcome(Some(writers))],
-        change: Some(ChangeId { transaction: TRANSACTION, catalog_version: 6, is_snapshot: true }),
+        change: Some(ChangeId {
+            transaction: TRANSACTION,
+            catalog_version: 6,
+            snapshot: Some([1, 2].into()),
+        }),
         catalog_version: 5,
         last: TRANSACTION,
     }

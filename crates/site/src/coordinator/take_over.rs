@@ -140,7 +140,7 @@ impl<O, C: Clone> Coordinator<O, C> {
         for KnownOutcome { transaction, commits, writers } in known.values() {
             self.outcomes.note(*transaction, *commits, || writers.clone());
         }
-        let changes = reports.values().filter_map(|report| report.change);
+        let changes = reports.values().filter_map(|report| report.change.clone());
         let last: Option<ChangeId> = changes.max_by_key(|change| change.transaction);
         let mut changes = Vec::new();
         if let Some(change) = last

@@ -8,6 +8,7 @@ use crate::fence::{
 use crate::message::{FromPartition, SchemaTask};
 use lockstep_txn::OrderedStream;
 use lockstep_types::TransactionId;
+use std::sync::Arc;
 
 impl<H, A, C: Clone> Site<H, A, C> {
     /// From now on the partition remembers as many decisions, for another coordinator.
@@ -67,7 +68,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
             epoch: self.epoch,
             undecided,
             outcomes: self.outcomes.all().cloned().collect(),
-            change: self.last_change,
+            change: self.last_change.clone(),
             catalog_version: self.log.catalog_version(),
             last: self.last_multi,
         }
@@ -99,9 +100,9 @@ impl<H, A, C: Clone> Site<H, A, C> {
 
     /// A change of the catalog, or the beginning of a snapshot, is prepared.
     pub(super) fn note_change(&mut self, transaction: TransactionId, task: &SchemaTask<C>) {
-        let is_snapshot = task.snapshot.is_some();
+        let snapshot = task.snapshot.as_ref().map(|_| Arc::clone(&task.source));
         let catalog_version = task.catalog_version;
-        self.last_change = Some(ChangeId { transaction, catalog_version, is_snapshot });
+        self.last_change = Some(ChangeId { transaction, catalog_version, snapshot });
     }
 
     /// The copy leads from now on, and has carried out the first message of a stream of this epoch.

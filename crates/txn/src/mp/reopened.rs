@@ -29,13 +29,11 @@ impl<C> MultiPartitionInitiator<C> {
         for transaction in &self.queues[place] {
             let active = self.active.get_mut(*transaction);
             let active = active.expect("a transaction in a queue is in progress");
-            // The new leader acknowledges what was decided.
-            if active.stage == Stage::Deciding {
-                continue;
-            }
+            let is_decided = active.stage == Stage::Deciding;
             let at = active.place(partition).expect("it is in the queue of a participant");
             let participant = &mut active.participants[at];
-            assert!(participant.late, "what was sent to the leader before is abandoned");
+            // The new leader acknowledges what was decided.
+            assert!(is_decided || participant.late, "what the leader before had is abandoned");
             participant.least_run = 0;
         }
         (self.sent[place], self.runs[place]) = (0, 0);

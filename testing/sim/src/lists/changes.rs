@@ -4,7 +4,7 @@
 
 use super::{CHANGES, CHANGES_BACK, Form, Lists, growth};
 use crate::plans::{Request, invocation_of};
-use crate::world::{ChangeAnswer, ChangeNumber, FAILED, NO_INTAKE};
+use crate::world::{ChangeAnswer, ChangeNumber, FAILED, NO_INTAKE, UNKNOWN};
 use lockstep_base::bytes::ByteReader;
 use lockstep_types::parameter::ParameterWriter;
 use lockstep_types::{Datum, TableView};
@@ -128,7 +128,7 @@ impl Lists {
             Some(text) if text == FAILED => self.fails,
             Some(text) if text.contains("transaction_timeout_ms") => self.expires,
             Some(text) if text == NO_INTAKE => self.refuses_intake,
-            Some(text) if text.contains("has changed. Everything is undone") => {
+            Some(text) if text == UNKNOWN || text.contains("has changed. Everything is undone") => {
                 self.moves.is_some()
             }
             _ => false,

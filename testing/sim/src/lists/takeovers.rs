@@ -10,18 +10,17 @@ use lockstep_types::Status;
 /// One step in this many moves a leader, or loses one or the coordinator.
 const MOVES_ONE_IN: u64 = 120;
 
-/// Runs one seed with leaders that move or are lost, and coordinators that are lost, over lists by
-/// their key or by a global index.
+/// Runs one seed with leaders that move or are lost, and coordinators that are lost, over lists of
+/// this kind.
 ///
 /// # Errors
 /// The first check that failed.
 pub fn run_with_takeovers(
     seed: u64,
     transactions: usize,
-    indexed: bool,
+    kind: Kind,
     faults: Faults,
 ) -> Result<Report, Failure> {
-    let kind = if indexed { Kind::Indexed } else { Kind::Keyed };
     let mut lists = Lists::open(seed, faults, kind);
     lists.moves = Some(SeededRandom::new(seed ^ 0x3055));
     run(lists, seed, transactions)

@@ -11,6 +11,7 @@ use lockstep_host::expiry;
 use lockstep_host::schema::change::{CatalogChange, OwnedChange, PreparedChange, prepare_change};
 use lockstep_host::schema::{self, Requester, SchemaChanges, SchemaHost, Turn, index_build};
 use lockstep_plan::Catalog;
+use lockstep_site::fence::EndedChange;
 use lockstep_site::{
     ExpiryUnitId, Faults, Finished, MultiCall, MultiWork, SchemaTask, StatementCall,
 };
@@ -85,6 +86,8 @@ pub(super) struct ControlThread {
     pub(super) sent: u64,
     received: u64,
     answers: VecDeque<ChangeAnswer>,
+    /// A change that was at a coordinator that is lost.
+    lost: Option<CallNumber>,
     /// One step of an index build in this many finds that the host takes no more data; 0 for none.
     pub(super) full_one_in: u64,
 }
@@ -98,6 +101,7 @@ impl ControlThread {
             sent: 0,
             received: 0,
             answers: VecDeque::new(),
+            lost: None,
             full_one_in: 0,
         }
     }
@@ -265,24 +269,65 @@ impl World {
             return false;
         }
         let failure = finished.outcome.failure.clone();
-        if finished.is_schema {
-            let committed = failure.is_none();
-            if !committed && finished.origin != SNAPSHOT_CALL {
+        let rows = match failure.is_none() && !finished.is_schema {
+            true => count(&finished.tables),
+            false => 0,
+        };
+        self.ended_for_control(finished.origin, finished.is_schema, failure.map_or(Ok(rows), Err));
+        true
+    }
+
+    /// What the control thread has sent to the coordinator has ended.
+    fn ended_for_control(
+        &mut self,
+        origin: CallNumber,
+        is_schema: bool,
+        result: Result<i64, Failure>,
+    ) {
+        if is_schema {
+            let committed = result.is_ok();
+            if !committed && origin != SNAPSHOT_CALL {
                 let (version, in_force) = (self.catalogs.pop_last(), self.latest().0);
                 assert!(version.is_some_and(|(version, _)| version == in_force + 1));
             }
             self.tell_control(ToControl::Decided { committed });
         }
-        match (finished.origin, failure) {
-            (SCHEMA_CALL, failure) => self.answer_requester(failure),
-            (BUILD_CALL, Some(why)) => self.tell_control(ToControl::StepEnded(Err(why))),
-            (BUILD_CALL, None) => {
-                let rows = if finished.is_schema { 0 } else { count(&finished.tables) };
-                self.tell_control(ToControl::StepEnded(Ok(rows)));
-            }
+        match origin {
+            SCHEMA_CALL => self.answer_requester(result.err()),
+            BUILD_CALL => self.tell_control(ToControl::StepEnded(result)),
             _ => {}
         }
+    }
+
+    /// The coordinator is lost with something that the control thread has sent: how a change ends
+    /// the next one finds out, and a step of an index build is repeated. False if it is a call.
+    pub(super) fn lost_for_control(&mut self, origin: CallNumber) -> bool {
+        if ![SCHEMA_CALL, BUILD_CALL, SNAPSHOT_CALL].contains(&origin) {
+            return false;
+        }
+        match self.control.schema.is_ordered() {
+            true => self.control.lost = Some(origin),
+            false => {
+                self.ended_for_control(origin, false, Err(Failure::graceful(super::UNKNOWN)));
+            }
+        }
         true
+    }
+
+    /// A coordinator has taken over, and all partitions have ended what was in progress.
+    pub(super) fn coordinator_took_over(&mut self, ended: &[EndedChange]) {
+        let Some(origin) = self.control.lost.take() else { return };
+        let version = self.control.schema.catalog().version() + 1;
+        let committed = ended.iter().any(|ended| {
+            let change = &ended.change;
+            ended.committed && change.snapshot.is_none() && change.catalog_version == version
+        });
+        if let Some(replicas) = &mut self.replicas {
+            replicas.counts.changes_ended[usize::from(!committed)] += 1;
+        }
+        let failure = || Failure::graceful(super::UNKNOWN);
+        let result = if committed { Ok(0) } else { Err(failure()) };
+        self.ended_for_control(origin, true, result);
     }
 
     fn tell_control(&mut self, message: ToControl) {

@@ -4,6 +4,7 @@ use super::{Answer, CallNumber, Message, World};
 use lockstep_host::HostTime;
 use lockstep_host::coordinator::{self, CoordinatorHost, Overtaken};
 use lockstep_host::several::CoordinatorCall;
+use lockstep_site::fence::EndedChange;
 use lockstep_site::{Coordinator, CoordinatorOutput, OneRoundFinished};
 use lockstep_types::{Failure, Outcome};
 
@@ -34,6 +35,7 @@ impl World {
             CoordinatorCall::Multi(call) => call.origin,
             CoordinatorCall::OneRound(origin, _) => *origin,
         };
+        self.at.remove(&origin);
         self.at_coordinator.insert(origin);
         coordinator::submit(self, call, &mut Vec::new());
     }
@@ -95,6 +97,10 @@ impl CoordinatorHost for World {
             self.at_coordinator.remove(&call);
         }
         again
+    }
+
+    fn took_over(&mut self, ended: Vec<EndedChange>) {
+        self.coordinator_took_over(&ended);
     }
 
     fn refuse_waiting(&mut self, call: CallNumber, _: bool) {

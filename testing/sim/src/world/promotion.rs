@@ -8,7 +8,7 @@ use super::{Answer, Message, PartitionCall, World};
 use lockstep_host::follower::{Applied, Led, Promotion};
 use lockstep_host::partition::PartitionHost;
 use lockstep_host::recovery::{EntrySources, LoggedChange};
-use lockstep_site::{Numbered, ToPartition};
+use lockstep_site::{Numbered, PartitionEffect, ToPartition};
 use lockstep_sql::Limits;
 use lockstep_txn::log_entry::LogSource;
 use lockstep_txn::replica::{FollowerStream, Takeover};
@@ -132,7 +132,7 @@ impl World {
         let replicated = replicas.of(partition);
         let promoting = replicated.promoting.take().expect("it was ready");
         let source = LogSource { epoch: replicated.stream.epoch(), incarnation: 1 };
-        let in_sync = promoting.takeover.in_sync();
+        let (in_sync, version) = (promoting.takeover.in_sync(), promoting.version);
         let Led { mut site, effects, early } =
             promoting.promotion.lead(source, &in_sync, self.now_us);
         site.set_followed(!replicated.copies.is_empty());
@@ -140,6 +140,9 @@ impl World {
         self.replicas = Some(replicas);
         self.sites[partition.index()] = site;
         let mut at = At { world: self, partition };
+        if at.world.versions[partition.index()] < version {
+            at.partition_effect(PartitionEffect::CatalogInForce(version));
+        }
         effects.into_iter().for_each(|effect| at.partition_effect(effect));
         self.in_flight.extend(early.into_iter().map(Message::ToPartition));
         self.in_flight.extend(promoting.waiting);

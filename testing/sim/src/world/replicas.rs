@@ -116,6 +116,8 @@ pub struct CopyCounts {
     pub coordinators: u64,
     /// Transactions that a coordinator found undecided and committed, and that it aborted.
     pub resolved: [u64; 2],
+    /// Changes of the catalog that were at a coordinator that was lost: committed, and not.
+    pub changes_ended: [u64; 2],
     /// Leaders and coordinators that were lost while another one was about to take over.
     pub interrupted: u64,
     /// Most entries that waited at a follower.
@@ -135,6 +137,9 @@ impl CopyCounts {
         for (sum, count) in self.takeovers.iter_mut().zip(other.takeovers) {
             *sum += count;
         }
+        for (sum, count) in self.changes_ended.iter_mut().zip(other.changes_ended) {
+            *sum += count;
+        }
         for (sum, count) in self.resolved.iter_mut().zip(other.resolved) {
             *sum += count;
         }
@@ -149,8 +154,9 @@ impl fmt::Display for CopyCounts {
             f,
             "{} entries applied, {} digests compared, {lost} leaders lost and {moved} moved, {} \
              coordinators lost, {} of these while another one was to take over; {committed} \
-             transactions found undecided were committed, {aborted} aborted",
-            self.applied, self.digests, self.coordinators, self.interrupted
+             transactions found undecided were committed, {aborted} aborted; {:?} changes of the \
+             catalog in progress were committed and not",
+            self.applied, self.digests, self.coordinators, self.interrupted, self.changes_ended
         )
     }
 }

@@ -1,6 +1,7 @@
 //! Followers that apply their leaders' logs: copies are equal at rest, and faults are caught.
 
 use super::kept_seeds;
+use lockstep_sim::lists::Kind;
 use lockstep_sim::world::{BrokenCopies, CopyCounts};
 use lockstep_sim::{Faults, ReplicaFaults};
 
@@ -105,10 +106,9 @@ fn seeds_of_coordinators_that_failed_once_pass() {
     let sound = (BrokenCopies::default(), Faults::default());
     for seed in kept_seeds("coordinators.txt") {
         let bank = lockstep_sim::bank::run_with_takeovers(seed, 200, 120, sound).map(drop);
-        let lists = |indexed| {
-            lockstep_sim::lists::run_with_takeovers(seed, 100, indexed, sound.1).map(drop)
-        };
-        for ended in [bank, lists(false), lists(true)] {
+        let lists =
+            |kind| lockstep_sim::lists::run_with_takeovers(seed, 100, kind, sound.1).map(drop);
+        for ended in [bank, lists(Kind::Keyed), lists(Kind::Indexed), lists(Kind::Growing)] {
             ended.unwrap_or_else(|failure| panic!("{failure}"));
         }
     }
@@ -157,10 +157,10 @@ fn faults_of_takeovers_are_caught() {
 fn lists_stay_strictly_serializable_while_leaders_move() {
     let (mut sum, mut gone) = (CopyCounts::default(), 0);
     for seed in 1..=100 {
-        for indexed in [false, true] {
+        for kind in [Kind::Keyed, Kind::Indexed, Kind::Growing] {
             let report =
-                lockstep_sim::lists::run_with_takeovers(seed, 100, indexed, Faults::default());
-            let report = report.unwrap_or_else(|f| panic!("indexed: {indexed}, {f}"));
+                lockstep_sim::lists::run_with_takeovers(seed, 100, kind, Faults::default());
+            let report = report.unwrap_or_else(|f| panic!("{kind:?}: {f}"));
             gone += report.gone;
             sum.add(&report.copies);
         }
