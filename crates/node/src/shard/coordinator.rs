@@ -150,7 +150,7 @@ impl CoordinatorHost for Shard {
     }
 
     fn took_over(&mut self, ended: Vec<EndedChange>) {
-        let committed = |it: &EndedChange| it.committed && !it.change.is_snapshot;
+        let committed = |it: &EndedChange| it.committed && it.change.snapshot.is_none();
         let is_made = ended.iter().any(committed);
         let catalog_version = self.coordinator().catalog_version();
         tracing::info!(is_made, catalog_version, "the coordinator of transactions has taken over");
