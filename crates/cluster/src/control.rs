@@ -305,6 +305,10 @@ impl Control {
         for record in state.hosts.values() {
             self.detector.expect(record.description.host, record.incarnation, now.us);
         }
+        if self.installed.is_some_and(|installed| installed.0 == Epoch(0)) && state.is_formed() {
+            // Hosts have heartbeats for each other once they have the state.
+            self.detector.expect_all(now.us);
+        }
         self.leases.install(state, now.us);
         let new_epoch = self.installed.is_none_or(|installed| installed.0 != version.0);
         self.installed = Some(version);

@@ -120,6 +120,11 @@ impl Detector {
         self.peers.insert(host, peer);
     }
 
+    /// All hosts begin now: each has the time of a suspicion to be heard.
+    pub fn expect_all(&mut self, now_us: u64) {
+        self.peers.values_mut().for_each(|peer| peer.expected_us = now_us);
+    }
+
     /// Messages of replication between this host and a process of another one are lost for good:
     /// the other host is suspected as long as that process runs, and suspects this one.
     pub fn cut_off(&mut self, host: HostId, incarnation: Incarnation) {

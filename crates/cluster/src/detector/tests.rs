@@ -148,3 +148,12 @@ fn a_host_whose_messages_were_lost_is_suspected_until_it_runs_again() {
     a.expect(HostId(1), Incarnation(2), 600_000);
     assert!(a.suspects(600_000).is_empty());
 }
+
+#[test]
+fn hosts_that_begin_together_have_the_time_of_a_suspicion_to_be_heard() {
+    let (mut a, _) = pair();
+    assert_eq!(a.suspects(300_000), [HostId(1)]);
+    a.expect_all(300_000);
+    assert!(a.suspects(550_000).is_empty() && !a.is_connected(HostId(1), 550_000));
+    assert_eq!(a.suspects(550_001), [HostId(1)]);
+}
