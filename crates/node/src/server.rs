@@ -544,8 +544,13 @@ fn join_cluster(
     let parts = LinksParts { poll, bell, outbox, inbox, facts: of_links, membership, listener };
     let (formed, forms) = sync_channel(1);
     let builder = std::thread::Builder::new().name("links".to_string());
-    let thread =
-        builder.spawn(move || end_host_after("links", &facts, || Links::new(parts, formed)?.run()));
+    let thread = builder.spawn(move || {
+        if facts.kfactor > 0 {
+            // Other hosts count on its heartbeats, and leaders wait for its receipts.
+            scheduling::run_as_short_work();
+        }
+        end_host_after("links", &facts, || Links::new(parts, formed)?.run())
+    });
     let ended = |_| Err("the thread of the links has ended".to_string());
     forms.recv().unwrap_or_else(ended).map_err(io::Error::other)?;
     thread
