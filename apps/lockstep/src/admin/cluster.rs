@@ -3,7 +3,7 @@
 use crate::output::write_out;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use lockstep_client::{ConnectOptions, Connection, ParameterWriter};
-use lockstep_types::Value;
+use lockstep_types::{Status, Value};
 use serde_json::json;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -24,6 +24,9 @@ pub fn command() -> Command {
         .arg(flag("json", "As JSON"))
         .arg(flag("watch", "Show it again every second, until interrupted"))
 }
+
+/// How often a call is made.
+const ATTEMPTS: usize = 10;
 
 struct Host {
     id: i64,
@@ -105,23 +108,30 @@ fn partition(row: &[Value]) -> Option<Partition> {
     Some(Partition { id: *id, leader: *leader, followers, epoch: *epoch })
 }
 
-/// The rows of the tables of a system procedure's answer.
+/// The rows of the tables of a system procedure's answer. A call that was in progress when a host
+/// was lost is made again, since it only reads.
 fn tables(
     connection: &mut Connection,
     procedure: &str,
     parameters: &ParameterWriter,
 ) -> Result<Vec<Vec<Vec<Value>>>, String> {
-    let response = connection.call(procedure, parameters).map_err(|error| error.to_string())?;
-    let view = response.view();
-    if !view.is_success() {
-        return Err(view.status_text.unwrap_or("the host gave no reason").to_string());
+    for _ in 0..ATTEMPTS {
+        let response = connection.call(procedure, parameters).map_err(|error| error.to_string())?;
+        let view = response.view();
+        if view.status == Status::ResponseUnknown.code() {
+            continue;
+        }
+        if !view.is_success() {
+            return Err(view.status_text.unwrap_or("the host gave no reason").to_string());
+        }
+        let mut tables = Vec::new();
+        for table in view.tables() {
+            let table = table.map_err(|error| error.to_string())?;
+            tables.push(lockstep_client::rows::rows(&table).map_err(|error| error.to_string())?);
+        }
+        return Ok(tables);
     }
-    let mut tables = Vec::new();
-    for table in view.tables() {
-        let table = table.map_err(|error| error.to_string())?;
-        tables.push(lockstep_client::rows::rows(&table).map_err(|error| error.to_string())?);
-    }
-    Ok(tables)
+    Err("hosts were lost while the call was in progress: retry".to_string())
 }
 
 fn as_json(cluster: &Cluster) -> String {

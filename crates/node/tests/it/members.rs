@@ -13,6 +13,9 @@ const SLOW: [&str; 4] = [
     "lease_ms=1000",
 ];
 
+/// The status of a call that was in progress when a host was lost.
+const OUTCOME_UNKNOWN: i8 = -7;
+
 /// Starts a cluster with two copies of each partition, with a client at each host.
 fn cluster(hosts: u32) -> (Vec<Server>, Vec<Peer>) {
     let members = local_cluster::members(hosts, 1, || configuration(1, &SLOW, None));
@@ -24,7 +27,12 @@ fn cluster(hosts: u32) -> (Vec<Server>, Vec<Peer>) {
 
 /// The tables of the cluster, its hosts and its partitions, as a host shows them: lines of values.
 fn shown(peer: &mut Peer) -> [Vec<Vec<String>>; 3] {
-    let Answer { status, text, rows, .. } = peer.call("@SystemInformation", &[Text("CLUSTER")]);
+    let mut answer = peer.call("@SystemInformation", &[Text("CLUSTER")]);
+    while answer.status == OUTCOME_UNKNOWN {
+        // A host was lost meanwhile.
+        answer = peer.call("@SystemInformation", &[Text("CLUSTER")]);
+    }
+    let Answer { status, text, rows, .. } = answer;
     assert_eq!((status, text.as_str()), (1, ""));
     let values = |line: &str| {
         // A list of followers has commas, too: one host is the most here.
