@@ -13,7 +13,7 @@
 //!
 //! ```text
 //! to partition   := partition | number | epoch
-//!                 | fragments | one round | schema | build | decision | resolve
+//!                 | fragments | one round | schema | build | decision | resolve | confirm
 //! fragments      := 1 | catalog version | transaction | round | procedure number | limit? | last
 //!                 | entries list | task list | partition list
 //! one round      := 2 | call of one round | transaction | last
@@ -21,6 +21,7 @@
 //! build          := 4 | transaction | round | entries list
 //! decision       := 5 | transaction | commit | run | acknowledge | writers
 //! resolve        := 6 | outcome list | transaction list
+//! confirm        := 7 | number of the question
 //! writers        := (partition | round) list?
 //! outcome        := transaction | commits | writers
 //! task           := part | statement
@@ -29,6 +30,7 @@
 //!                 | 1 | bytes text | single partition | rules off | bytes planning?
 //!                 | 2 | table of entries | type list
 //! from partition := answer | of one round | acknowledged | fenced | resolved
+//!                 | confirmed
 //! answer         := 1 | partition | transaction | round | run | epoch | stale routing
 //!                 | tables or failure
 //!                 | (task | entries list) list | profile list
@@ -37,6 +39,7 @@
 //! fenced         := 4 | partition | epoch | undecided list | outcome list | fenced change?
 //!                 | catalog version | last transaction
 //! resolved       := 5 | partition | epoch
+//! confirmed      := 6 | partition | epoch | number of the question
 //! undecided      := transaction | (round | vote)? | partition list
 //! fenced change  := transaction | catalog version | bytes of a snapshot?
 //! call           := catalog version | origin | procedure number | limit? | partition list

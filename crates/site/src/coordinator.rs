@@ -23,6 +23,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 mod awaited;
+mod confirm;
 mod ending;
 mod invariants;
 mod one_round;
@@ -32,6 +33,7 @@ mod reopened;
 mod schema;
 mod take_over;
 use awaited::AwaitedAnswer;
+use confirm::Confirmations;
 use one_round::OneRound;
 pub use one_round::OneRoundFinished;
 use take_over::TakeOver;
@@ -102,7 +104,10 @@ pub struct Coordinator<O, C> {
     take_over: TakeOver,
     /// Commits that the leader of a partition may not have heard of when it is lost.
     outcomes: OutcomeMemory,
+    confirmations: Confirmations,
     pub(crate) ring: HashRing,
+    /// Transactions in progress at the same time.
+    active_max: usize,
     pub(crate) limits: DeskLimits,
     pub(crate) stop_everything: bool,
     timing: Option<Timing>,
@@ -136,6 +141,8 @@ impl<O, C: Clone> Coordinator<O, C> {
             is_overtaken: false,
             take_over: TakeOver::None,
             outcomes: OutcomeMemory::default(),
+            confirmations: Confirmations::none(ring.partition_count()),
+            active_max: multi_limits.active,
             ring,
             limits: DeskLimits {
                 result_bytes: limits.result_bytes_max,
@@ -221,6 +228,9 @@ impl<O, C: Clone> Coordinator<O, C> {
             }
             FromPartition::Fenced(report) => self.fenced(*report, outputs),
             FromPartition::Resolved { partition, .. } => self.resolved(partition),
+            FromPartition::Confirmed { partition, checkpoint, .. } => {
+                self.confirmed(partition, checkpoint);
+            }
             FromPartition::Acknowledged { partition, transaction, .. } => {
                 if self.note_acknowledged(transaction, partition, outputs) {
                     return;
@@ -245,8 +255,12 @@ impl<O, C: Clone> Coordinator<O, C> {
     pub(crate) fn begin(&mut self, now_us: i64, outputs: &mut Vec<CoordinatorOutput<O, C>>) {
         while !self.is_overtaken
             && self.take_over.is_over()
+            && self.confirmations.may_begin()
             && let Some((queued, transaction)) = self.initiator.begin_next(now_us / 1000)
         {
+            if self.confirmations.note_begun() {
+                self.ask_for_confirmation(outputs);
+            }
             let Submitted { mut call, needed, enlargements, begun_us } = match queued {
                 Queued::OneRound(origin, call) => {
                     self.begin_one_round(transaction, origin, call, outputs);

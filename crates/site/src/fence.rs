@@ -6,6 +6,8 @@
 //!
 //! **When the coordinator is lost**, alone or with leaders of partitions:
 //!
+//! 0. Where partitions have copies, all remember decisions from the beginning on
+//!    ([`crate::SiteLimits::outcomes_kept`]).
 //! 1. The surroundings of the new coordinator make one ([`crate::Coordinator::new`]), tell it the
 //!    catalog in force at its thread ([`crate::Coordinator::go_on_behind`]), and that it takes over
 //!    ([`crate::Coordinator::take_over`]). It takes calls, and begins none.
@@ -41,8 +43,9 @@ use lockstep_types::{PartitionId, TransactionId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-/// Outcomes that a partition, a copy and the coordinator remember where partitions have copies. A
-/// partition that has not heard of more decisions than that stands still, and is no member long.
+/// Outcomes that a partition, a copy and the coordinator remember where partitions have copies:
+/// more than transactions can be in progress. The coordinator begins no more of them while a
+/// partition may need what would be forgotten.
 pub const OUTCOMES_KEPT: usize = 1 << 13;
 
 /// What was decided on a transaction.
@@ -126,6 +129,16 @@ impl OutcomeMemory {
     /// Remembers as many; none with 0.
     pub fn new(limit: usize) -> OutcomeMemory {
         OutcomeMemory { outcomes: VecDeque::new(), limit }
+    }
+
+    /// How many are remembered.
+    pub fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// Remembers more of them.
+    pub(crate) fn grow(&mut self, by: usize) {
+        self.limit += by;
     }
 
     /// A transaction is decided.

@@ -1,5 +1,6 @@
 //! Limits of sites and of the coordinator, and the faults that tests inject.
 
+use crate::fence::OUTCOMES_KEPT;
 use lockstep_exec::watch::{Caller, LimitSource, TimeLimit};
 use std::time::Duration;
 
@@ -40,6 +41,12 @@ pub struct SiteLimits {
 }
 
 impl SiteLimits {
+    /// How many decisions partitions, copies and the coordinator remember, where partitions have
+    /// copies ([`crate::fence`]).
+    pub fn outcomes_kept(&self) -> usize {
+        self.active_multi_calls_max + OUTCOMES_KEPT
+    }
+
     /// How long the statements of a call that writes may run.
     pub(crate) fn write_limit(&self) -> Option<TimeLimit> {
         limit_of(LimitSource::Write, self.write_timeout)

@@ -246,6 +246,11 @@ pub enum ToPartition<C> {
         /// decision.
         acknowledge: Arc<[TransactionId]>,
     },
+    /// Report when everything so far is safe in the log: what was decided before needs no memory.
+    Confirm {
+        /// The coordinator's number of the question.
+        checkpoint: u64,
+    },
 }
 
 /// A partition's part of a round.
@@ -372,6 +377,15 @@ pub enum FromPartition {
     /// The coordinator is new to the partition, or the partition's leader to it. Boxed, so that the
     /// others stay small.
     Fenced(Box<FenceReport>),
+    /// Everything before [`ToPartition::Confirm`] is in the log.
+    Confirmed {
+        /// Who says so.
+        partition: PartitionId,
+        /// The epoch of the stream.
+        epoch: u64,
+        /// The number of the question.
+        checkpoint: u64,
+    },
     /// The decisions of [`ToPartition::Resolve`] are carried out.
     Resolved {
         /// Who says so.
@@ -389,6 +403,7 @@ impl FromPartition {
             FromPartition::Answer(answer) => (answer.partition, answer.epoch),
             FromPartition::OneRound { partition, epoch, .. }
             | FromPartition::Acknowledged { partition, epoch, .. }
+            | FromPartition::Confirmed { partition, epoch, .. }
             | FromPartition::Resolved { partition, epoch } => (*partition, *epoch),
             FromPartition::Fenced(report) => (report.partition, report.epoch),
         }

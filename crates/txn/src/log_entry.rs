@@ -411,6 +411,11 @@ impl LogBuffer {
         self.needed
     }
 
+    /// What is sent now depends on all entries.
+    pub fn need_all(&mut self) {
+        self.needed = self.sequence;
+    }
+
     /// Whether entries wait to be forwarded that others may depend on.
     #[inline]
     pub fn is_needed(&self) -> bool {

@@ -91,7 +91,7 @@ impl Census {
             | ToPartition::Schema { transaction, round, .. } => {
                 self.count_fragments(*transaction, *round, partition, true);
             }
-            ToPartition::Resolve { .. } => {}
+            ToPartition::Resolve { .. } | ToPartition::Confirm { .. } => {}
             ToPartition::Decision { transaction, commit, .. } => {
                 let counted = self.transactions.entry(*transaction).or_default();
                 counted.committed = *commit;
@@ -124,7 +124,9 @@ impl Census {
             FromPartition::OneRound { partition, transaction, run, .. } => {
                 (*transaction, (1, *partition, *run))
             }
-            FromPartition::Fenced(_) | FromPartition::Resolved { .. } => return,
+            FromPartition::Fenced(_)
+            | FromPartition::Resolved { .. }
+            | FromPartition::Confirmed { .. } => return,
             FromPartition::Acknowledged { partition, transaction, .. } => {
                 let counted = self.transactions.entry(*transaction).or_default();
                 if !counted.acknowledged.insert(*partition) {

@@ -195,6 +195,8 @@ pub struct World {
     replicas: Option<Replicas>,
     /// The epoch of the cluster.
     epoch: u64,
+    /// How many decisions are remembered.
+    outcomes_kept: usize,
     /// Where calls are that wait or run at a partition, and those at the coordinator.
     at: BTreeMap<CallNumber, PartitionId>,
     at_coordinator: BTreeSet<CallNumber>,
@@ -232,14 +234,16 @@ impl World {
             digests: shape.digests || shape.followers > 0,
         };
         let replicas = (shape.followers, shape.broken_copies);
-        let replicas = Replicas::new(seed, replicas, &ring, &limits);
+        let outcomes_kept = shape::outcomes_kept(seed, &limits);
+        let limited = (&limits, outcomes_kept);
+        let replicas = Replicas::new(seed, replicas, &ring, limited);
         let natives = Natives::new(seed);
         let catalog = SimCatalog::new(Catalog::default(), &natives);
         let empty = Arc::clone(&catalog.host);
         World {
             random: SeededRandom::new(seed),
-            sites: shape::sites(&shape, &ring, &limits),
-            coordinator: coordinator_of(seed, &shape, &ring, &limits),
+            sites: shape::sites(&shape, &ring, limited),
+            coordinator: coordinator_of(seed, &shape, &ring, limited),
             shape,
             ring,
             in_flight: Vec::new(),
@@ -268,6 +272,7 @@ impl World {
             log: None,
             replicas,
             epoch: 0,
+            outcomes_kept,
             at: BTreeMap::new(),
             at_coordinator: BTreeSet::new(),
             saves: None,

@@ -101,7 +101,8 @@ pub struct Follower<H, A, C> {
 }
 
 impl<H, A, C: Clone> Follower<H, A, C> {
-    /// A copy with the state that the leader had after the entry `position`.
+    /// A copy with the state that the leader had after the entry `position`. It remembers as many
+    /// decisions as its site ([`Site::remember_outcomes`]).
     pub fn new(
         partition: PartitionId,
         site: Site<H, A, C>,
@@ -109,6 +110,7 @@ impl<H, A, C: Clone> Follower<H, A, C> {
         limits: FollowerLimits,
     ) -> Follower<H, A, C> {
         assert!(limits.slice_entries > 0, "a slice has an entry");
+        let verdicts = Verdicts::new(site.outcomes_limit());
         Follower {
             partition,
             runner: EntryRunner::new(partition, site),
@@ -119,7 +121,7 @@ impl<H, A, C: Clone> Follower<H, A, C> {
             horizon: position,
             judged: position,
             done: position,
-            verdicts: Verdicts::default(),
+            verdicts,
             stopped_at: None,
             digests: DigestTrail::new(position),
             faults: ReplayFaults::default(),

@@ -34,7 +34,7 @@ fn fragments(log: &mut LogBuffer, header: &EntryHeader) {
 }
 
 fn verdicts_of(bytes: &[u8], known: usize) -> Vec<Verdict> {
-    let (mut verdicts, mut entries) = (Verdicts::default(), Vec::new());
+    let (mut verdicts, mut entries) = (Verdicts::new(4), Vec::new());
     let mut reader = EntryReader::new(bytes);
     while let Some(entry) = reader.read().expect("it is sound") {
         entries.push(entry);

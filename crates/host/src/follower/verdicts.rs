@@ -1,7 +1,7 @@
 //! What becomes of the entries of a stream, as far as it is settled.
 
 use lockstep_site::Writers;
-use lockstep_site::fence::{ChangeId, OUTCOMES_KEPT, OutcomeMemory};
+use lockstep_site::fence::{ChangeId, OutcomeMemory};
 use lockstep_txn::log_entry::{Entry, EntryBody, EntryKind, Vote};
 use lockstep_types::{PartitionId, TransactionId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,19 +33,18 @@ pub(super) struct Verdicts {
     last_change: Option<ChangeId>,
 }
 
-impl Default for Verdicts {
-    fn default() -> Verdicts {
+impl Verdicts {
+    /// Remembers this many decisions.
+    pub(super) fn new(outcomes_limit: usize) -> Verdicts {
         Verdicts {
             decisions: BTreeMap::new(),
             void: BTreeSet::new(),
             last: TransactionId::default(),
-            outcomes: OutcomeMemory::new(OUTCOMES_KEPT),
+            outcomes: OutcomeMemory::new(outcomes_limit),
             last_change: None,
         }
     }
-}
 
-impl Verdicts {
     /// The next entry, in the order of the log, of this version of the catalog.
     pub(super) fn note(&mut self, entry: &Entry<'_>, catalog_version: u64) {
         let transaction = entry.header.transaction;

@@ -18,7 +18,7 @@ use lockstep_host::coordinator::{self, CoordinatorHost, Overtaken};
 use lockstep_host::destination::declare_partitions;
 use lockstep_host::placement::Placement;
 use lockstep_host::several::{self, CoordinatorCall, HomeOf, SeveralCall};
-use lockstep_site::fence::{EndedChange, OUTCOMES_KEPT};
+use lockstep_site::fence::EndedChange;
 use lockstep_site::{
     Coordinator, CoordinatorOutput, Finished, FromPartition, OneRoundCalls, PartitionEffect,
 };
@@ -59,7 +59,7 @@ impl CoordinatorRole {
             coordinator.await_durable_decisions();
         }
         if is_replicated {
-            coordinator.remember_outcomes(OUTCOMES_KEPT);
+            coordinator.remember_outcomes(limits.outcomes_kept());
         }
         let threads = ProcedureThreads::new(facts.options.max_procedure_threads.to_usize(), bell);
         CoordinatorRole { coordinator, threads, outputs: Vec::new() }

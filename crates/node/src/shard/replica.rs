@@ -5,13 +5,12 @@ use super::gate::Gate;
 use super::leading::Leading;
 use super::opening::PendingOpening;
 use super::{HostFacts, HostSite};
-use crate::catalog::HostCatalog;
+use crate::catalog::{HostCatalog, site_limits};
 use crate::clock;
 use crate::log::SiteLog;
 use crate::options::MAX_PARTITIONS_PER_SITE;
 use crate::statistics::ReplicaStatistics;
 use lockstep_host::placement::Placement;
-use lockstep_site::fence::OUTCOMES_KEPT;
 use lockstep_txn::replica::ReplicaLimits;
 use lockstep_types::{HostId, PartitionId, ReplicaId, ThreadId};
 use std::ops::{Index, IndexMut};
@@ -104,7 +103,7 @@ impl Replica {
             .then(|| Box::new(Leading::first(partition, placement, limits)));
         site.set_followed(leading.is_some());
         if placement.is_replicated() {
-            site.remember_outcomes(OUTCOMES_KEPT);
+            site.remember_outcomes(site_limits(&facts.options).outcomes_kept());
             let threads = placement.followers_of(partition).iter();
             let in_sync: Vec<HostId> = threads.map(|thread| thread.host()).chain([host]).collect();
             site.continue_in_epoch(placement.epoch_of(partition), &in_sync, clock::now_us());
@@ -138,11 +137,12 @@ impl Replica {
     /// A partition that is led elsewhere.
     fn following(
         facts: &HostFacts,
-        site: HostSite,
+        mut site: HostSite,
         host: HostId,
         catalog: &Arc<HostCatalog>,
     ) -> Replica {
-        let limits = crate::catalog::site_limits(&facts.options);
+        let limits = site_limits(&facts.options);
+        site.remember_outcomes(limits.outcomes_kept());
         let empty = HostSite::new(site.partition(), facts.ring.clone(), &limits);
         let backlog_bytes = facts.options.max_copy_backlog_bytes.to_usize();
         Replica {

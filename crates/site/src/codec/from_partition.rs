@@ -15,6 +15,7 @@ const ONE_ROUND: u8 = 2;
 const ACKNOWLEDGED: u8 = 3;
 const FENCED: u8 = 4;
 const RESOLVED: u8 = 5;
+const CONFIRMED: u8 = 6;
 
 /// Writes a message.
 pub fn write_from_partition(out: &mut Vec<u8>, message: &FromPartition) {
@@ -44,6 +45,12 @@ pub fn write_from_partition(out: &mut Vec<u8>, message: &FromPartition) {
         FromPartition::Fenced(report) => {
             out.put_u8(FENCED);
             put_report(out, report);
+        }
+        FromPartition::Confirmed { partition, epoch, checkpoint } => {
+            out.put_u8(CONFIRMED);
+            put_partition(out, *partition);
+            out.put_varint(*epoch);
+            out.put_varint(*checkpoint);
         }
         FromPartition::Resolved { partition, epoch } => {
             out.put_u8(RESOLVED);
@@ -80,6 +87,11 @@ pub fn read_from_partition(bytes: &[u8], partition_count: u32) -> Read<FromParti
         RESOLVED => FromPartition::Resolved {
             partition: read_partition(&mut reader)?,
             epoch: reader.varint()?,
+        },
+        CONFIRMED => FromPartition::Confirmed {
+            partition: read_partition(&mut reader)?,
+            epoch: reader.varint()?,
+            checkpoint: reader.varint()?,
         },
         other => return Err(MessageError::Unknown("a message of a partition of", other.into())),
     };

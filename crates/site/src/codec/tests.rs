@@ -151,6 +151,7 @@ fn told() -> Vec<Numbered<u64>> {
         ToPartition::Build { transaction: TRANSACTION, round: 3, entries: vec![entries()].into() },
         decision(None),
         decision(Some(Writers::new(writers))),
+        ToPartition::Confirm { checkpoint: 300 },
         ToPartition::Resolve {
             decisions: report().outcomes.into(),
             acknowledge: [TRANSACTION].into(),
@@ -249,6 +250,7 @@ fn what_a_partition_tells_is_read_back() {
         },
         FromPartition::Fenced(Box::new(report())),
         FromPartition::Resolved { partition: PartitionId(2), epoch: 7 },
+        FromPartition::Confirmed { partition: PartitionId(2), epoch: 7, checkpoint: 300 },
     ];
     for message in messages {
         let mut bytes = Vec::new();

@@ -22,6 +22,7 @@ const SCHEMA: u8 = 3;
 const BUILD: u8 = 4;
 const DECISION: u8 = 5;
 const RESOLVE: u8 = 6;
+const CONFIRM: u8 = 7;
 
 /// Writes a message.
 pub fn write_to_partition<C>(out: &mut Vec<u8>, message: &Numbered<C>) {
@@ -56,6 +57,10 @@ pub fn write_to_partition<C>(out: &mut Vec<u8>, message: &Numbered<C>) {
             out.put_varint(*run);
             put_flag(out, *acknowledge);
             put_writers(out, writers.as_deref().map(Vec::as_slice));
+        }
+        ToPartition::Confirm { checkpoint } => {
+            out.put_u8(CONFIRM);
+            out.put_varint(*checkpoint);
         }
         ToPartition::Resolve { decisions, acknowledge } => {
             out.put_u8(RESOLVE);
@@ -105,6 +110,7 @@ pub fn read_to_partition<C>(bytes: &[u8], names: &mut impl Identities<C>) -> Rea
             .into(),
             acknowledge: read_list(&mut reader, read_transaction)?.into(),
         },
+        CONFIRM => ToPartition::Confirm { checkpoint: reader.varint()? },
         other => return Err(MessageError::Unknown("a message to a partition of", other.into())),
     };
     end(&reader)?;

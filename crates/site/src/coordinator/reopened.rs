@@ -45,6 +45,7 @@ impl<O, C: Clone> Coordinator<O, C> {
         let mut acknowledge: Vec<TransactionId> = awaited.map(|(one, _)| *one).collect();
         acknowledge.extend(self.initiator.unacknowledged_by(partition));
         self.send_remembered(report, acknowledge, outputs);
+        self.ask_one(partition, outputs);
         // What was held back until others had answered may wait for nobody any more.
         self.send_ready_late(outputs);
     }

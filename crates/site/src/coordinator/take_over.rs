@@ -1,10 +1,9 @@
 //! The coordinator takes over from one that was lost, and hears of leaders that are new to it. See
 //! [`crate::fence`].
 
+use super::confirm::Confirmations;
 use super::{Coordinator, CoordinatorOutput, numbered};
-use crate::fence::{
-    ChangeId, EndedChange, FenceReport, KnownOutcome, OUTCOMES_KEPT, OutcomeMemory, decide,
-};
+use crate::fence::{ChangeId, EndedChange, FenceReport, KnownOutcome, OutcomeMemory, decide};
 use crate::message::ToPartition;
 use lockstep_types::{PartitionId, TransactionId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,7 +30,11 @@ impl TakeOver {
 
 impl<O, C: Clone> Coordinator<O, C> {
     /// From now on the coordinator remembers as many decisions, for new leaders of partitions.
+    /// Partitions and copies must remember as many ([`crate::Site::remember_outcomes`]), which are
+    /// more than can be in progress.
     pub fn remember_outcomes(&mut self, limit: usize) {
+        let partition_count = self.ring.partition_count();
+        self.confirmations = Confirmations::of(limit, self.active_max, partition_count);
         self.outcomes = OutcomeMemory::new(limit);
     }
 
@@ -48,7 +51,10 @@ impl<O, C: Clone> Coordinator<O, C> {
         for partition in self.all_partitions() {
             self.initiator.begin_stream(partition, epoch);
         }
-        self.outcomes = OutcomeMemory::new(OUTCOMES_KEPT);
+        assert!(
+            self.outcomes.limit() > 0,
+            "a coordinator that takes over remembers what it decides"
+        );
         self.take_over = TakeOver::Collecting { reports: BTreeMap::new() };
     }
 
@@ -137,6 +143,7 @@ impl<O, C: Clone> Coordinator<O, C> {
         let decided = decide(reports, self.faults);
         known.extend(decided.into_iter().map(|outcome| (outcome.transaction, outcome)));
         // A copy that comes to lead later may lack what its leader had heard.
+        self.outcomes.grow(known.len());
         for KnownOutcome { transaction, commits, writers } in known.values() {
             self.outcomes.note(*transaction, *commits, || writers.clone());
         }

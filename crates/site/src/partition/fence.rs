@@ -16,6 +16,11 @@ impl<H, A, C: Clone> Site<H, A, C> {
         self.outcomes = OutcomeMemory::new(limit);
     }
 
+    /// How many decisions it remembers.
+    pub fn outcomes_limit(&self) -> usize {
+        self.outcomes.limit()
+    }
+
     /// The epoch of the stream of messages that the partition takes.
     #[inline]
     pub fn epoch(&self) -> u64 {
@@ -122,10 +127,12 @@ impl<H, A, C: Clone> Site<H, A, C> {
     /// The messages about it that the partition sends when it leads: that these are in its log, and
     /// that all decisions are carried out.
     pub fn joined(
-        &self,
+        &mut self,
         acknowledge: &[TransactionId],
         effects: &mut Vec<PartitionEffect<H, A, C>>,
     ) {
+        // What was decided before needs no memory anywhere once the coordinator goes on.
+        self.log.need_all();
         acknowledge.iter().for_each(|transaction| self.acknowledge(*transaction, effects));
         let (partition, epoch) = (self.partition, self.epoch);
         effects.push(PartitionEffect::Send(FromPartition::Resolved { partition, epoch }));

@@ -92,6 +92,12 @@ impl<H, A, C: Clone> Site<H, A, C> {
                     self.acknowledge(transaction, effects);
                 }
             }
+            ToPartition::Confirm { checkpoint } => {
+                self.log.need_all();
+                let (partition, epoch) = (self.partition, self.epoch);
+                let message = FromPartition::Confirmed { partition, epoch, checkpoint };
+                effects.push(PartitionEffect::Send(message));
+            }
             ToPartition::Resolve { decisions, acknowledge } => {
                 self.resolve(&decisions, now_us, effects);
                 self.joined(&acknowledge, effects);

@@ -44,6 +44,8 @@ pub struct BrokenCopies {
     pub lose_vote: bool,
     /// A new leader counts each yes in its log, void or not.
     pub trust_logged_yes: bool,
+    /// Partitions remember fewer decisions than the coordinator relies on.
+    pub remember_few: bool,
     /// A new leader does not get what the coordinator has decided.
     pub forget_outcomes: bool,
 }
@@ -166,7 +168,7 @@ impl Replicas {
         seed: u64,
         (followers, broken): (u32, BrokenCopies),
         ring: &HashRing,
-        limits: &SiteLimits,
+        limits: (&SiteLimits, usize),
     ) -> Option<Replicas> {
         if followers == 0 {
             return None;
@@ -235,7 +237,7 @@ fn new_copy(
     partition: u32,
     host: u32,
     ring: &HashRing,
-    limits: &SiteLimits,
+    (limits, kept): (&SiteLimits, usize),
     follower_limits: FollowerLimits,
     broken: BrokenCopies,
 ) -> Copy {
@@ -244,7 +246,8 @@ fn new_copy(
     let history = EpochHistory::of_epoch(epoch);
     let mut stream = FollowerStream::new(epoch, 0, history, Receipts::AtOnce);
     stream.inject(broken.streams);
-    let site = Site::new(partition, ring.clone(), limits);
+    let mut site = Site::new(partition, ring.clone(), limits);
+    site.remember_outcomes(kept);
     let mut follower = Follower::new(partition, site, 0, follower_limits);
     let replays_failed_writes = broken.run_failed_write;
     let (commits_open, trusts_void_votes) = (broken.lose_vote, broken.trust_logged_yes);

@@ -2,7 +2,6 @@
 
 use super::{BrokenCopies, CallNumber, SimSite};
 use lockstep_host::placement::{ClusterShape, Placement};
-use lockstep_site::fence::OUTCOMES_KEPT;
 use lockstep_site::{Coordinator, Faults, SiteLimits, StopEverything};
 use lockstep_types::{HashRing, HostId, PartitionId};
 
@@ -44,16 +43,29 @@ impl Shape {
 }
 
 /// The partitions, empty.
-pub(super) fn sites(shape: &Shape, ring: &HashRing, limits: &SiteLimits) -> Vec<SimSite> {
+pub(super) fn sites(
+    shape: &Shape,
+    ring: &HashRing,
+    (limits, kept): (&SiteLimits, usize),
+) -> Vec<SimSite> {
     let site = |number| {
         let mut site = SimSite::new(PartitionId(number), ring.clone(), limits);
         site.set_followed(shape.followers > 0);
         if shape.followers > 0 {
-            site.remember_outcomes(OUTCOMES_KEPT);
+            let few = shape.broken_copies.remember_few;
+            site.remember_outcomes(if few { 1 } else { kept });
         }
         site
     };
     (0..ring.partition_count()).map(site).collect()
+}
+
+/// Decisions that are remembered: with odd seeds so few that some are forgotten.
+pub(super) fn outcomes_kept(seed: u64, limits: &SiteLimits) -> usize {
+    match seed % 2 {
+        0 => limits.outcomes_kept(),
+        _ => limits.active_multi_calls_max + 16,
+    }
 }
 
 /// A coordinator; with most seeds it serves a partition last.
@@ -61,12 +73,12 @@ pub(super) fn coordinator(
     seed: u64,
     shape: &Shape,
     ring: &HashRing,
-    limits: &SiteLimits,
+    (limits, kept): (&SiteLimits, usize),
 ) -> Coordinator<CallNumber, u64> {
     let mut coordinator = Coordinator::new(ring.clone(), limits);
     if shape.followers > 0 {
         coordinator.await_durable_decisions();
-        coordinator.remember_outcomes(OUTCOMES_KEPT);
+        coordinator.remember_outcomes(kept);
     }
     if !seed.is_multiple_of(4) {
         coordinator.serve_last(PartitionId(seed as u32 % ring.partition_count()));

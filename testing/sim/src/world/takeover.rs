@@ -123,7 +123,8 @@ impl World {
         self.note(15 + ((leaders.len() as u64) << 8));
         self.epoch += 1;
         self.count_interruption();
-        let mut coordinator = shape::coordinator(self.epoch, &self.shape, &self.ring, &self.limits);
+        let limited = (&self.limits, self.outcomes_kept);
+        let mut coordinator = shape::coordinator(self.epoch, &self.shape, &self.ring, limited);
         coordinator.go_on_behind(TransactionId::default(), self.latest().0);
         coordinator.take_over(self.epoch);
         self.coordinator = coordinator;

@@ -124,6 +124,7 @@ fn faults_of_takeovers_are_caught() {
     let caught = [
         ("answer_before_receipt", copies(BrokenCopies { streams: answers_early, ..sound })),
         ("lose_vote", copies(BrokenCopies { lose_vote: true, ..sound })),
+        ("remember_few", copies(BrokenCopies { remember_few: true, ..sound })),
         ("forget_outcomes", copies(BrokenCopies { forget_outcomes: true, ..sound })),
         (
             "trust_logged_yes",
