@@ -245,6 +245,11 @@ impl Connection {
         safe_end.saturating_sub(written) as usize
     }
 
+    /// Whether calls are not answered, or answers wait for something besides the client.
+    pub fn waits_for_host(&self) -> bool {
+        self.unanswered > 0 || !self.waiting.is_empty()
+    }
+
     /// Writes as much as the socket takes, `most` bytes at most.
     ///
     /// # Errors

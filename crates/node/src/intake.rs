@@ -135,6 +135,11 @@ impl Intake {
         self.set(CUT_OFF, is_cut_off);
     }
 
+    /// Whether the host is not connected with a majority of its cluster.
+    pub fn is_cut_off(&self) -> bool {
+        self.has(CUT_OFF)
+    }
+
     /// Whether the host is in the majority of its cluster.
     ///
     /// # Errors

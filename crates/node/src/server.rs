@@ -1,6 +1,7 @@
 //! A host from start to stop: binds the ports, makes the threads and their mailboxes, and ends
 //! them in order.
 
+mod checks;
 mod facts;
 
 use crate::allocator;
@@ -19,8 +20,8 @@ use crate::scheduling;
 pub use crate::shard::ReplicaDigest;
 use crate::shard::{HeldCall, HostFacts, HostSite, KeptAnswer, Shard, ShardParts};
 use crate::ticker::Ticker;
+use checks::{check_partition_count, checked};
 use facts::host_facts;
-use lockstep_host::placement::MAX_SITES;
 use lockstep_plan::RuleSet;
 use lockstep_types::{PartitionId, ReplicaId, ThreadId};
 use mio::net::TcpListener;
@@ -120,31 +121,30 @@ impl Server {
         configuration: ServerConfiguration,
         loads: Vec<Box<dyn SiteLoad>>,
     ) -> io::Result<Server> {
-        check_partition_limit(&configuration)?;
+        let configuration = checked(configuration)?;
         raise_file_limit();
         allocator::prepare(&configuration.options, configuration.sites)?;
         let internal = listen_for_hosts(&configuration)?;
-        let client = listen(configuration.client)?;
-        let admin = listen(configuration.admin)?;
+        let (client, admin) = (listen(configuration.client)?, listen(configuration.admin)?);
         let facts = Arc::new(host_facts(&configuration, &client, &admin)?);
+        // Threads begin with it, and take the changes of it in order.
+        let placement = facts.placement();
         let recovered = bring_back(&configuration, &facts).map_err(io::Error::other)?;
         let Recovered { state, last_multi, end, sequences, log_reach, summary } = recovered;
-        let (sites, data) = (configuration.sites as usize, configuration.data.clone());
+        let sites = configuration.sites as usize;
         // The sites, the control thread, and that of the links.
         let count = sites + 1 + usize::from(internal.is_some());
         let (mut wiring, main_outbox) = wire(&facts, count)?;
         let site_bells: Vec<_> = wiring[..sites].iter().map(|own| Arc::clone(&own.bell)).collect();
-        let (log, logs) =
-            start_log(&configuration, LogStart { end, sequences }, &facts, &site_bells)?;
+        let start = LogStart { end, sequences };
+        let (log, logs) = start_log(&configuration, start, &facts, &site_bells)?;
         let mut replicas = Replicas::new(state.sites, logs);
         // Nobody is served before all hosts are there.
         let cluster = configuration.cluster.clone().zip(internal);
         let links = cluster.map(|it| join_cluster(it, wiring.pop(), &facts)).transpose()?;
-        let mut threads = Vec::new();
+        let (mut threads, mut memory) = (Vec::new(), Vec::new());
         let mut listeners = Some((client, admin));
         let (mut loads, mut wiring) = (loads.into_iter(), wiring.into_iter());
-        let mut memory = Vec::new();
-        let placement = facts.placement();
         for site in placement.sites() {
             let Wiring { poll, bell, outbox, inbox } = wiring.next().expect("one for each site");
             let parts = ShardParts {
@@ -154,14 +154,15 @@ impl Server {
                 outbox,
                 inbox,
                 facts: Arc::clone(&facts),
+                placement: Arc::clone(&placement),
                 catalog: Arc::clone(&state.catalog),
                 listeners: listeners.take(),
                 inner_load: loads.next(),
                 replicas: replicas.take(placement.led_by(site), placement.followed_by(site)),
                 last_multi,
             };
-            let cores = &configuration.pin_to_cores;
-            let (thread, taken) = start_site(parts, cores.get(site.index()).copied())?;
+            let core = configuration.pin_to_cores.get(site.index()).copied();
+            let (thread, taken) = start_site(parts, core)?;
             threads.push(thread);
             memory.push(taken);
         }
@@ -182,7 +183,7 @@ impl Server {
         };
         threads.push(start_control(parts)?);
         threads.extend(links);
-        let _kept = (data, Ticker::start(facts.options.slow_call_ms)?);
+        let _kept = (configuration.data, Ticker::start(facts.options.slow_call_ms)?);
         let recovery = _kept.0.is_some().then_some(summary);
         Ok(Server { facts, threads, log, recovery, _kept, main_outbox, stopped: false })
     }
@@ -483,46 +484,6 @@ fn bring_back(
     };
     check_partition_count(configuration, data)?;
     recover(&directory_log(data), &settings, progress)
-}
-
-/// Refuses a host with more sites or partitions than can have numbers.
-fn check_partition_limit(configuration: &ServerConfiguration) -> io::Result<()> {
-    if configuration.sites > MAX_SITES {
-        let asked = configuration.sites;
-        return Err(io::Error::other(format!("a host has 1 to {MAX_SITES} sites, not {asked}")));
-    }
-    let partitions = configuration.partition_count().map_err(io::Error::other)?;
-    let limit = PartitionId::LIMIT - 1;
-    if (1..=limit).contains(&partitions) {
-        return Ok(());
-    }
-    let (sites, each) = (configuration.sites, configuration.options.partitions_per_site.to_u32());
-    Err(io::Error::other(format!(
-        "{sites} sites with {each} partitions each (option partitions_per_site) have {partitions} \
-         partitions, and a cluster has 1 to {limit}"
-    )))
-}
-
-/// A directory is started with as many partitions as it was made with.
-fn check_partition_count(configuration: &ServerConfiguration, data: &Data) -> Result<(), String> {
-    let (partitions, sites) = (data.cluster.partition_count, configuration.sites);
-    let each = configuration.options.partitions_per_site.to_u32();
-    if partitions == configuration.partition_count()? {
-        return Ok(());
-    }
-    let directory = data.disk.shown("");
-    let asked = match each {
-        1 => format!("{sites} sites were asked for"),
-        _ => format!("{sites} sites with {each} partitions each were asked for"),
-    };
-    let advice = match partitions % each {
-        0 => format!("start it with --sites {}", partitions / each),
-        _ => format!("start it with --sites {partitions} and the option partitions_per_site=1"),
-    };
-    Err(format!(
-        "the directory {directory} is of a cluster with {partitions} partitions, and {asked}: \
-         {advice}"
-    ))
 }
 
 /// Listens for the other hosts of the cluster, if there are any.

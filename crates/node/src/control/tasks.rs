@@ -84,8 +84,10 @@ impl Control {
             Ok(response) if response.is_success() => Ok(()),
             Ok(response) => {
                 let text = response.status_text.unwrap_or("it failed").to_string();
-                let is_refused = response.status == Status::ServerUnavailable.code();
-                let status = match is_refused {
+                // Neither is the procedure's fault: a call that was refused, or was at a host that
+                // is lost.
+                let of_host = [Status::ServerUnavailable, Status::ResponseUnknown];
+                let status = match of_host.iter().any(|status| response.status == status.code()) {
                     true => Status::ServerUnavailable,
                     false => Status::GracefulFailure,
                 };

@@ -36,6 +36,8 @@ pub(super) struct Gate {
     load_answers: VecDeque<(u64, Vec<u8>)>,
     /// Another host may lead the partition by now: nothing is released.
     has_no_lease: bool,
+    /// The lease has come back: what waited for it is to be released.
+    has_lease_again: bool,
 }
 
 impl Gate {
@@ -59,6 +61,7 @@ impl Gate {
             connections: VecDeque::new(),
             load_answers: VecDeque::new(),
             has_no_lease: false,
+            has_lease_again: false,
         }
     }
 
@@ -182,7 +185,9 @@ impl Replica {
     pub(super) fn test_lease(&mut self, leases: &LeaseTable) {
         if self.leading.is_some() {
             let until_us = leases.until_us(self.site.partition());
-            self.gate.has_no_lease = until_us <= clock::boot_us();
+            let has_no_lease = until_us <= clock::boot_us();
+            let had_none = std::mem::replace(&mut self.gate.has_no_lease, has_no_lease);
+            self.gate.has_lease_again |= had_none && !has_no_lease;
         }
     }
 
@@ -196,7 +201,7 @@ impl Replica {
     #[inline]
     fn has_log_news(&self, all: &AllReplicas) -> bool {
         let waits = || !self.gate.is_idle() || !all.is_idle();
-        self.log.as_ref().is_some_and(|log| waits() && log.has_news())
+        self.gate.has_lease_again || self.log.as_ref().is_some_and(|log| waits() && log.has_news())
     }
 
     /// What this round logged is handed to the log's thread, or dropped if there is none.
@@ -312,6 +317,7 @@ impl Shard {
             None => {}
         }
         replica.test_lease(&self.facts.leases);
+        replica.gate.has_lease_again = false;
         if replica.gate.has_no_lease {
             return;
         }

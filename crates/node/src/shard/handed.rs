@@ -5,12 +5,17 @@
 use super::Shard;
 use crate::connection::ConnectionKey;
 use crate::message::{ForwardedAnswer, Origin};
+use lockstep_base::elapsed::Elapsed;
 use lockstep_base::map::FixedHashMap;
 use lockstep_host::placement::Placement;
 use lockstep_types::{Failure, HostId, Status};
+use std::sync::atomic::Ordering;
 
 /// In the weight of a call: it is noted here.
 const NOTED: u16 = 1 << 15;
+
+/// How long calls wait while the host is not connected with a majority.
+const CUT_OFF_PATIENCE_US: u64 = 1_000_000;
 
 /// Where a call may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,6 +115,28 @@ impl Shard {
         for origin in calls {
             let origin = Origin { weight: origin.weight & !NOTED, ..origin };
             self.refuse_by_message(origin, &outcome_unknown(&lost));
+        }
+    }
+}
+
+impl Shard {
+    /// While the host is not connected with a majority, nobody knows what becomes of the calls that
+    /// have begun here: after a while the connections that wait for them are closed.
+    pub(super) fn end_cut_off_calls(&mut self) {
+        if !self.facts.intake.is_cut_off() {
+            self.cut_off_since_us = None;
+            return;
+        }
+        let since_us = *self.cut_off_since_us.get_or_insert(self.now_us);
+        if Elapsed::between_us(since_us, self.now_us).us() < CUT_OFF_PATIENCE_US {
+            return;
+        }
+        let waiting = self.connections.iter().filter(|connection| connection.waits_for_host());
+        for key in waiting.map(|connection| connection.key).collect::<Vec<_>>() {
+            let why = "the host is not connected with a majority of its cluster";
+            self.note_refused(key, "connection closed", &why);
+            self.facts.dropped_connections.fetch_add(1, Ordering::Relaxed);
+            self.close(key);
         }
     }
 }

@@ -132,6 +132,8 @@ pub struct ShardParts {
     pub inbox: Inbox<Envelope>,
     /// What all know.
     pub facts: Arc<HostFacts>,
+    /// The placement with which the cluster begins.
+    pub placement: Arc<Placement>,
     /// The first catalog.
     pub catalog: Arc<HostCatalog>,
     /// Its replicas in the order of the placement, as they were brought back, each with its end of
@@ -171,6 +173,8 @@ pub struct Shard {
     /// Calls for partitions that are about to be led here, and reports for the coordinator, if it
     /// is about to be here.
     waiting_calls: Vec<Envelope>,
+    /// Since when the host is not connected with a majority of its cluster.
+    cut_off_since_us: Option<i64>,
     /// The control thread waits until this thread goes by this version of the catalog.
     awaited_catalog: Option<u64>,
     read_buffer: Vec<u8>,
@@ -192,7 +196,7 @@ impl Shard {
     /// Assembles a thread's state.
     pub fn new(parts: ShardParts) -> io::Result<Shard> {
         let facts = parts.facts;
-        let placement = facts.placement();
+        let placement = parts.placement;
         let replicas =
             Replicas::new((&facts, &placement), parts.thread, parts.replicas, &parts.catalog);
         let has_coordinator = placement.coordinator() == parts.thread;
@@ -230,6 +234,7 @@ impl Shard {
             connections: Connections::default(),
             handed: handed::HandedCalls::default(),
             waiting_calls: Vec::new(),
+            cut_off_since_us: None,
             awaited_catalog: None,
             buffers: Buffers::default(),
             spare_effects: Vec::new(),
@@ -288,6 +293,7 @@ impl Shard {
             {
                 self.deadlines_checked_us = self.now_us;
                 self.check_deadlines();
+                self.end_cut_off_calls();
                 self.expire_outside();
                 self.tell_reusable_memory();
                 // Connections that could not be accepted, for want of files, bring no new event.
