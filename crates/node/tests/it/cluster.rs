@@ -10,14 +10,18 @@ use lockstep_workloads::bank;
 const ACCOUNTS: i64 = 40;
 
 /// Hosts of one cluster, not started.
-fn members(hosts: u32, sites: u32, options: &[&str]) -> Vec<ServerConfiguration> {
-    let host = || configuration(sites, options, None);
-    local_cluster::members(hosts, 0, host).expect("there are free ports")
+fn members((hosts, kfactor): (u32, u8), sites: u32, options: &[&str]) -> Vec<ServerConfiguration> {
+    // A busy machine suspects no host that runs.
+    let patient = ["heartbeat_interval_ms=500", "suspect_after_ms=20000", "lease_ms=15000"];
+    let more = if kfactor > 0 { &patient[..] } else { &[] };
+    let options = [more, options].concat();
+    let host = || configuration(sites, &options, None);
+    local_cluster::members(hosts, kfactor, host).expect("there are free ports")
 }
 
 /// Starts a cluster for a test of one host, which gets one that does not lead. The others stay
 /// until the process ends.
-pub fn start_as_cluster(hosts: u32, sites: u32, options: &[&str]) -> std::io::Result<Server> {
+pub fn start_as_cluster(hosts: (u32, u8), sites: u32, options: &[&str]) -> std::io::Result<Server> {
     let mut started = local_cluster::start(members(hosts, sites, options));
     let last = started.pop().expect("there are hosts");
     std::mem::forget(started);
@@ -26,7 +30,7 @@ pub fn start_as_cluster(hosts: u32, sites: u32, options: &[&str]) -> std::io::Re
 
 /// Starts a cluster, with a client at each host.
 fn cluster(hosts: u32, sites: u32, options: &[&str]) -> (Vec<Server>, Vec<Peer>) {
-    let started = local_cluster::start(members(hosts, sites, options));
+    let started = local_cluster::start(members((hosts, 0), sites, options));
     let servers: Vec<Server> = started.into_iter().map(|it| it.expect("it starts")).collect();
     let peers = servers.iter().map(|server| Peer::login(server.client_address())).collect();
     (servers, peers)
@@ -178,7 +182,7 @@ fn tasks_and_expired_rows_are_handled_once_for_the_cluster() {
 
 #[test]
 fn a_host_with_other_terms_is_refused_by_name() {
-    let mut members = members(2, 1, &[]);
+    let mut members = members((2, 0), 1, &[]);
     let other = &mut members[1];
     other.sites = 2;
     let membership = other.cluster.as_mut().expect("it is a member");
@@ -206,7 +210,7 @@ fn a_host_that_is_gone_ends_the_others_which_name_it() {
 
 #[test]
 fn a_stop_that_a_client_asks_for_reaches_every_host() {
-    let started = local_cluster::start(members(3, 1, &[]));
+    let started = local_cluster::start(members((3, 0), 1, &[]));
     let servers: Vec<Server> = started.into_iter().map(|it| it.expect("it starts")).collect();
     let (asked, stops) = std::sync::mpsc::channel();
     for (number, server) in servers.iter().enumerate() {

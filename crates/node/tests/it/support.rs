@@ -37,14 +37,19 @@ pub fn start_with_loads(
     data: Option<Data>,
     loads: Vec<Box<dyn SiteLoad>>,
 ) -> std::io::Result<Server> {
-    if let Some(hosts) = hosts_for(sites).filter(|_| data.is_none() && loads.is_empty()) {
-        return crate::cluster::start_as_cluster(hosts, sites / hosts, options);
+    let in_memory = data.is_none() && loads.is_empty();
+    if std::env::var_os("COPIES").is_some() && in_memory {
+        return crate::cluster::start_as_cluster((2, 1), sites, options);
+    }
+    if let Some(hosts) = hosts_for(sites).filter(|_| in_memory) {
+        return crate::cluster::start_as_cluster((hosts, 0), sites / hosts, options);
     }
     let configuration = configuration(sites, options, data);
     Server::start_with_loads(configuration, loads)
 }
 
-/// With the variable CLUSTER, the sites of a host in memory are spread over several hosts.
+/// With the variable CLUSTER, the sites of a host in memory are spread over several hosts; with the
+/// variable COPIES two hosts have as many, and two copies of each partition.
 fn hosts_for(sites: u32) -> Option<u32> {
     std::env::var_os("CLUSTER")?;
     [2, 3, 5].into_iter().find(|hosts| sites.is_multiple_of(*hosts))
