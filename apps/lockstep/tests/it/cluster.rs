@@ -3,6 +3,8 @@
 use super::directory::refused;
 use super::process::Host;
 use super::{lockstep, text};
+use lockstep_client::{ConnectOptions, Connection, ParameterWriter};
+use lockstep_types::Value;
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -164,6 +166,60 @@ fn a_host_that_stood_still_finds_itself_out_and_serves_nothing() {
     let said = refused.err().map(|error| error.to_string()).unwrap_or_default();
     assert!(said.contains("serves nothing"), "{said}");
     assert_eq!(shown(&hosts[0])["state"], "running");
+}
+
+/// Inserts rows through a host until a call fails: the rows that were acknowledged, and how long
+/// the last call took.
+fn insert_until_failure(host: &Host, first: i64, call_timeout: Duration) -> (Vec<i64>, Duration) {
+    let options = ConnectOptions { call_timeout, ..ConnectOptions::default() };
+    let mut connection = Connection::connect(host.address(), &options).expect("it connects");
+    let mut acknowledged = Vec::new();
+    for a in first.. {
+        let begin = Instant::now();
+        let mut parameters = ParameterWriter::default();
+        parameters.bigint(a);
+        let response = connection.call("T.insert", &parameters);
+        match response.and_then(|response| response.tables()) {
+            Ok(_) => acknowledged.push(a),
+            Err(_) => return (acknowledged, begin.elapsed()),
+        }
+    }
+    unreachable!("the rows do not end")
+}
+
+#[test]
+fn calls_in_progress_at_a_host_that_stood_still_end_when_it_goes_on() {
+    let hosts = Cluster::new(3, COPIES).start();
+    let create = "CREATE TABLE t (a BIGINT NOT NULL PRIMARY KEY); PARTITION TABLE t ON COLUMN a;";
+    hosts[0].connect().sql(create).expect("it is made");
+    let limit = Duration::from_secs(40);
+    let is_down = |it: &serde_json::Value| it["hosts"][1]["state"] == "down";
+    let acknowledged = std::thread::scope(|scope| {
+        let insert = |worker: i64| {
+            let host = &hosts[1];
+            scope.spawn(move || insert_until_failure(host, worker * 1_000_000, limit))
+        };
+        let workers: Vec<_> = (0..12).map(insert).collect();
+        let deadline = Instant::now() + limit;
+        let count = || hosts[0].connect().sql("SELECT a FROM t").expect("it counts")[0].rows.len();
+        while count() < 200 {
+            assert!(Instant::now() < deadline, "the rows are not inserted");
+        }
+        signal(&hosts[1], "-STOP");
+        until(&hosts[0], "the host is lost", is_down);
+        signal(&hosts[1], "-CONT");
+        let mut acknowledged = Vec::new();
+        for worker in workers {
+            let (rows, last) = worker.join().expect("it inserts");
+            assert!(last < limit, "a call has no end");
+            acknowledged.extend(rows);
+        }
+        acknowledged
+    });
+    let found = hosts[0].connect().sql("SELECT a FROM t").expect("the others serve");
+    let is_there = |a: &i64| found[0].rows.contains(&vec![Value::Int(*a)]);
+    let lost: Vec<_> = acknowledged.iter().filter(|a| !is_there(a)).collect();
+    assert!(lost.is_empty(), "acknowledged and lost: {lost:?}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! dropped. A call is never sent again.
 
 use super::Shard;
-use crate::connection::ConnectionKey;
+use crate::connection::{Connection, ConnectionKey};
 use crate::message::{ForwardedAnswer, Origin};
 use lockstep_base::elapsed::Elapsed;
 use lockstep_base::map::FixedHashMap;
@@ -107,6 +107,10 @@ impl Shard {
     /// Hosts are lost: the callers of what may be there are notified.
     pub(super) fn fail_handed_calls(&mut self, before: &Placement) {
         let now = &self.placement;
+        if before.is_up(self.facts.host) && !now.is_up(self.facts.host) {
+            self.close_unanswered();
+            return;
+        }
         let lost: Vec<HostId> = before.hosts().filter(|host| !now.is_up(*host)).collect();
         if lost.is_empty() {
             return;
@@ -116,6 +120,16 @@ impl Shard {
             let origin = Origin { weight: origin.weight & !NOTED, ..origin };
             self.refuse_by_message(origin, &outcome_unknown(&lost));
         }
+    }
+
+    /// The other hosts go on without this one: nothing that it has in progress comes to an end, and
+    /// what the others have of it is not known. Clients learn that from the end of the connection,
+    /// and connect to another host.
+    fn close_unanswered(&mut self) {
+        let is_waiting = |it: &&Connection| it.unanswered > 0 || it.unread_bytes() > 0;
+        let waiting = self.connections.iter().filter(is_waiting);
+        let keys: Vec<ConnectionKey> = waiting.map(|connection| connection.key).collect();
+        keys.into_iter().for_each(|key| self.close(key));
     }
 }
 
