@@ -23,7 +23,7 @@ use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo xtask check [--root DIR] [--figures]
        cargo xtask words
-       cargo xtask test [--only rust|check|python|java|java-api|golden]... [--list]";
+       cargo xtask test [--only rust|check|python|java|java-api|failover|golden]... [--list]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

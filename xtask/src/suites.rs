@@ -44,6 +44,7 @@ const SUITES: &[Suite] = &[
         about: "the procedure API and the helper for users' tests",
         run: run_java_api,
     },
+    Suite { name: "failover", about: "VoltDB's clients while a host is lost", run: run_failover },
     Suite { name: "golden", about: "recorded answers of VoltDB, kept floors", run: run_golden },
     Suite {
         name: "instructions",
@@ -158,6 +159,27 @@ fn run_java_api(root: &Path) -> Result<Counts, String> {
     require("mvn", "maven")?;
     require("javac", "default-jdk-headless")?;
     counted(root, Command::new(python).arg("java/runtime/run.py"))
+}
+
+/// The short form, or as many lost hosts for each client as FAILOVERS says.
+fn run_failover(root: &Path) -> Result<Counts, String> {
+    build_server(root)?;
+    let python = python_environment(root)?;
+    require("mvn", "maven")?;
+    require("javac", "default-jdk-headless")?;
+    let mut command = Command::new(python);
+    command.arg("testing/clients/failover/run.py");
+    match std::env::var("FAILOVERS") {
+        Ok(rounds) => command.args(["--rounds", &rounds, "--registers", "3"]),
+        // By these options a busy machine suspects no host that runs.
+        Err(_) => command.args(["--rounds", "1", "--registers", "1"]).args([
+            "--option",
+            "suspect_after_ms=1000",
+            "--option",
+            "lease_ms=600",
+        ]),
+    };
+    counted(root, &mut command)
 }
 
 fn run_golden(root: &Path) -> Result<Counts, String> {

@@ -1,0 +1,126 @@
+"""A cluster of processes on loopback: three hosts, one copy more of each partition."""
+
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "python"))
+
+from server import READY, binary, free_port  # noqa: E402  (needs the path above)
+from voltdbclient import FastSerializer, VoltProcedure  # noqa: E402
+
+START_TIMEOUT_S = 60
+STOP_TIMEOUT_S = 10
+CALL_TIMEOUT_S = 10
+
+
+class Refused(Exception):
+    """A call of the test itself failed."""
+
+
+class Cluster:
+    """Three hosts with K = 1. What they print is kept in a folder. Use as a context manager."""
+
+    def __init__(self, folder, hosts=3, sites=2, options=()):
+        self.folder, self.sites, self.options = folder, sites, options
+        self.ports = [free_port() for _ in range(3 * hosts)]
+        self.peers = ["127.0.0.1:%d" % port for port in self.ports[:hosts]]
+        self.addresses = ["127.0.0.1:%d" % port for port in self.ports[hosts:2 * hosts]]
+        self.admin = ["127.0.0.1:%d" % port for port in self.ports[2 * hosts:]]
+        self.processes = []
+
+    def __enter__(self):
+        self.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            for number in range(len(self.peers)):
+                self._spawn(number)
+            for number in range(len(self.peers)):
+                self._wait_until_ready(number)
+        except Exception:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+    def _log(self, number, what):
+        return self.folder / ("host-%d.%s" % (number, what))
+
+    def _spawn(self, number):
+        command = [str(binary()), "start", "--kfactor", "1", "--sites", str(self.sites),
+                   "--internal", self.peers[number], "--peers", ",".join(self.peers),
+                   "--client", self.addresses[number], "--admin", self.admin[number]]
+        for option in self.options:
+            command += ["--option", option]
+        with open(self._log(number, "out"), "wb") as out, \
+                open(self._log(number, "err"), "wb") as err:
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
+        self.processes.append(process)
+
+    def _wait_until_ready(self, number):
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while READY not in self._log(number, "out").read_text(encoding="utf-8"):
+            ended = self.processes[number].poll() is not None
+            if ended or time.monotonic() > deadline:
+                raise RuntimeError("host %d did not get ready:\n%s" % (number, self.said(number)))
+            time.sleep(0.02)
+
+    def said(self, number):
+        """What a host logged."""
+        return self._log(number, "err").read_text(encoding="utf-8", errors="replace")
+
+    def was_put_out(self, number):
+        """Whether a host that ran was taken for lost by the others, as it logged itself."""
+        return "have taken this host out of the cluster" in self.said(number)
+
+    def alive(self):
+        """The numbers of the hosts whose processes run."""
+        return [number for number, process in enumerate(self.processes) if process.poll() is None]
+
+    def kill(self, number):
+        """Ends a host at once."""
+        self.processes[number].kill()
+        self.processes[number].wait()
+
+    def pause(self, number):
+        """Stops a host's process until `resume`."""
+        self.processes[number].send_signal(signal.SIGSTOP)
+
+    def resume(self, number):
+        """Lets a paused process go on."""
+        self.processes[number].send_signal(signal.SIGCONT)
+
+    def stop(self):
+        """Ends all hosts."""
+        for process in self.processes:
+            if process.poll() is None:
+                process.send_signal(signal.SIGCONT)
+                process.terminate()
+        for process in self.processes:
+            try:
+                process.wait(STOP_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    def sql(self, number, text):
+        """Ad hoc SQL at one host; the tables of its answer."""
+        host, port = self.addresses[number].split(":")
+        connection = FastSerializer(host, int(port), procedure_timeout=CALL_TIMEOUT_S)
+        try:
+            call = VoltProcedure(connection, "@AdHoc", [FastSerializer.VOLTTYPE_STRING])
+            answer = call.call([text])
+        finally:
+            connection.close()
+        if answer.status != 1:
+            raise Refused("%s at host %d: %s %s" % (text, number, answer.status,
+                                                    answer.statusString))
+        return answer.tables
+
+    def column(self, number, text):
+        """The first column of an ad hoc query at one host."""
+        return [row[0] for row in self.sql(number, text)[0].tuples]
