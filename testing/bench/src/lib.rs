@@ -3,6 +3,7 @@
 pub mod alternate_key;
 pub mod bank;
 pub mod chart;
+pub mod cluster;
 pub mod driver;
 pub mod echo;
 pub mod embedded;

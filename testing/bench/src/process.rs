@@ -20,8 +20,13 @@ pub struct ServerProcess {
 
 /// A command that runs on one core only.
 pub fn on_core(core: usize, program: &str) -> Command {
+    on_cores(&core.to_string(), program)
+}
+
+/// A command that runs on some cores only, which `taskset` takes as a list.
+pub fn on_cores(cores: &str, program: &str) -> Command {
     let mut command = Command::new("taskset");
-    command.arg("-c").arg(core.to_string()).arg(program);
+    command.arg("-c").arg(cores).arg(program);
     command
 }
 
@@ -225,8 +230,16 @@ fn status_bytes(process: &str, name: &str) -> io::Result<u64> {
 /// # Errors
 /// The kernel does not tell.
 pub fn thread_seconds(name_begins: &str) -> io::Result<f64> {
+    thread_seconds_of("self", name_begins)
+}
+
+/// The same of the threads of a process, by its id or as `self`.
+///
+/// # Errors
+/// The process is gone.
+pub fn thread_seconds_of(process: &str, name_begins: &str) -> io::Result<f64> {
     let mut total_ns = 0;
-    for thread in std::fs::read_dir("/proc/self/task")? {
+    for thread in std::fs::read_dir(format!("/proc/{process}/task"))? {
         let folder = thread?.path();
         // Threads may end meanwhile.
         let Ok(name) = std::fs::read_to_string(folder.join("comm")) else { continue };

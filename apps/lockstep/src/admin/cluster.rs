@@ -28,28 +28,30 @@ pub fn command() -> Command {
 /// How often a call is made.
 const ATTEMPTS: usize = 10;
 
-struct Host {
-    id: i64,
+pub struct Host {
+    pub id: i64,
     name: String,
-    state: String,
+    /// `up`, `joining` or `down`.
+    pub state: String,
     client: String,
     admin: String,
 }
 
 /// A partition: its number, its leader and the other hosts that have a copy, and since which epoch.
-struct Partition {
-    id: i64,
-    leader: i64,
-    followers: Vec<i64>,
-    epoch: i64,
+pub struct Partition {
+    pub id: i64,
+    pub leader: i64,
+    pub followers: Vec<i64>,
+    pub epoch: i64,
 }
 
-struct Cluster {
+/// What a host answers about its cluster.
+pub struct Cluster {
     state: String,
-    epoch: i64,
+    pub epoch: i64,
     coordinator: i64,
-    hosts: Vec<Host>,
-    partitions: Vec<Partition>,
+    pub hosts: Vec<Host>,
+    pub partitions: Vec<Partition>,
 }
 
 pub fn run(arguments: &ArgMatches) -> Result<ExitCode, String> {
@@ -69,7 +71,11 @@ pub fn run(arguments: &ArgMatches) -> Result<ExitCode, String> {
     }
 }
 
-fn read(connection: &mut Connection) -> Result<Cluster, String> {
+/// The cluster as the host of a connection has it.
+///
+/// # Errors
+/// The host does not answer, or with something else.
+pub fn read(connection: &mut Connection) -> Result<Cluster, String> {
     let mut parameters = ParameterWriter::default();
     parameters.text("CLUSTER");
     let tables = tables(connection, "@SystemInformation", &parameters)?;

@@ -1,7 +1,7 @@
 //! `lockstep admin`: what an administrator asks of a running host. Paths are those of the host's
 //! machine.
 
-mod cluster;
+pub mod cluster;
 mod operate;
 
 use crate::load::server_argument;

@@ -499,3 +499,28 @@ fn the_demo_shows_standings_and_what_is_next() {
         assert!(shown.contains(part), "{part}: {shown}");
     }
 }
+
+#[test]
+fn the_demo_of_a_cluster_kills_a_host_and_loses_no_vote() {
+    // Times by which a busy machine suspects no host that runs.
+    let patient = ["heartbeat_interval_ms=100", "suspect_after_ms=1500", "lease_ms=1000"];
+    let options = patient.iter().flat_map(|option| ["--option", option]);
+    let demo = ["demo", "--hosts", "3", "--kfactor", "1", "--kill-after", "1", "--seconds", "6"];
+    let demo = demo.into_iter().chain(["--rate", "300"]).chain(options);
+    let output = lockstep(&demo.collect::<Vec<&str>>(), "");
+    let shown = text(&output.stdout);
+    assert!(output.status.success(), "{shown}{}", text(&output.stderr));
+    for part in
+        ["is killed", "host 2 is down", "host 0 leads, epoch 2", "longest gap", "0 lost, 0 doubled"]
+    {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+}
+
+#[test]
+fn a_demo_without_copies_kills_no_host() {
+    let demo = ["demo", "--hosts", "2", "--kfactor", "0", "--kill-after", "1"];
+    let output = lockstep(&demo, "");
+    assert!(!output.status.success());
+    assert!(text(&output.stderr).contains("needs --kfactor 1 or 2"), "{}", text(&output.stderr));
+}

@@ -1,4 +1,8 @@
-//! `lockstep demo`: a host inside this process, voter against it over TCP, and a live view.
+//! `lockstep demo`: a host inside this process, or several as processes; voter against them over
+//! TCP, and a live view.
+
+mod cluster;
+mod view;
 
 use crate::{Procedures, start};
 use clap::{Arg, ArgMatches, Command, value_parser};
@@ -22,15 +26,19 @@ const REPORTS_PER_READING: u64 = 4;
 /// The command line of `lockstep demo`.
 pub fn command() -> Command {
     Command::new("demo")
-        .about("Run voter against a host inside this process, with a live view")
+        .about(
+            "Run voter against a host inside this process, or against a cluster, with a live view",
+        )
         .arg(
             Arg::new("duration")
                 .long("duration")
+                .visible_alias("seconds")
                 .value_name("S")
                 .value_parser(value_parser!(u64).range(1..=3600))
                 .default_value("15")
                 .help("Seconds to run"),
         )
+        .args(cluster::arguments())
 }
 
 /// Runs the demo.
@@ -39,6 +47,9 @@ pub fn command() -> Command {
 /// The host cannot start or refuses something.
 pub fn run(arguments: &ArgMatches, procedures: Procedures) -> Result<ExitCode, String> {
     let seconds = arguments.get_one::<u64>("duration").copied().unwrap_or(15);
+    if let Some(hosts) = arguments.get_one::<u32>("hosts") {
+        return cluster::run(arguments, *hosts, Duration::from_secs(seconds));
+    }
     // The load needs a core as well.
     let sites = start::default_sites().saturating_sub(1).max(1);
     let loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
