@@ -9,9 +9,11 @@ POWER_SEEDS ?= 20000
 CRASH_ROUNDS ?= 200
 FAILOVERS ?= 20
 REPORT_SECONDS ?= 10
+# As many failovers as docs/benchmarks.md has: --kills 20 --suspensions 10
+CLUSTER_OPTIONS ?=
 COMPARE_OPTIONS ?= --repeats 2 --seconds 2 --latency-seconds 5
 
-.PHONY: help demo test check fix build bench-java bench-reports bench-compare compare bench-workloads bench-durability bench-mp bench-sql bench-load soak failover fuzz
+.PHONY: help demo test check fix build bench-java bench-reports bench-compare compare bench-workloads bench-durability bench-mp bench-cluster bench-sql bench-load soak failover fuzz
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -74,6 +76,9 @@ bench-reports: build ## pages of all workloads, studies and fits in target/repor
 
 bench-mp: ## ratios of transactions over several partitions, from one run
 	cargo run --release -p lockstep-bench-sim --bin bench-mp
+
+bench-cluster: build ## what copies cost, and how long a lost host is felt: ratios from one run
+	cargo run --release -p lockstep-bench --bin bench-cluster -- $(CLUSTER_OPTIONS)
 
 bench-durability: build ## what the log and snapshots cost: ratios against no log, Redis, PostgreSQL
 	cargo run --release -p lockstep-bench --bin bench-durability

@@ -1,0 +1,139 @@
+//! `bench-cluster`: what copies of partitions cost, and how long a lost host is felt: ratios of one
+//! run, between clusters of processes on this machine, an echo server, and Redis with a replica.
+//!
+//! Figures are of the processor time of all servers where that is possible, because the processes
+//! share the cores of one machine. Each figure is the median of its repeats, which take turns.
+
+mod failover;
+mod latency;
+mod measure;
+mod redis;
+mod table;
+
+use clap::{Arg, ArgMatches, Command, value_parser};
+use lockstep_bench::verdict::{Row, render_options, report_json};
+use lockstep_bench::{echo, program};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// The subcommand that this program starts itself with.
+const ECHO: &str = "echo-server";
+
+fn command() -> Command {
+    let number = |name: &'static str, default: &'static str, help: &'static str| {
+        Arg::new(name)
+            .long(name)
+            .value_parser(value_parser!(u32).range(0..=100_000))
+            .default_value(default)
+            .help(help)
+    };
+    Command::new("bench-cluster")
+        .about("What copies cost, and how long a lost host is felt, as ratios from one run")
+        .arg(program::quick_repeat_flag())
+        .arg(number("repeats", "3", "Repeats of each figure; the median counts"))
+        .arg(number("seconds", "2", "Measured time of one figure"))
+        .arg(number("rate", "20000", "Calls per second of the figures at a fixed rate"))
+        .arg(number("kills", "5", "Hosts that are killed, each in a cluster of its own"))
+        .arg(number("suspensions", "3", "Hosts that are stopped by SIGSTOP, in the same way"))
+        .arg(
+            Arg::new("lockstep")
+                .long("lockstep")
+                .value_name("PROGRAM")
+                .value_parser(value_parser!(PathBuf))
+                .help("The server [default: the one beside this program]"),
+        )
+        .arg(program::json_option("Write rows and samples as JSON"))
+        .arg(program::pinned_flag())
+        .subcommand(Command::new(ECHO).hide(true))
+}
+
+/// What a run measures, and with what.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Repeats of each figure.
+    pub repeats: u32,
+    /// Measured time of one figure.
+    pub duration: Duration,
+    /// Time before it.
+    pub warmup: Duration,
+    /// Calls per second of the figures at a fixed rate.
+    pub rate_per_s: f64,
+    /// Hosts to kill.
+    pub kills: u32,
+    /// Hosts to stop.
+    pub suspensions: u32,
+    /// The server.
+    pub server: PathBuf,
+    /// This program.
+    pub own: PathBuf,
+}
+
+impl Plan {
+    fn new(matches: &ArgMatches) -> Result<Plan, String> {
+        let own = std::env::current_exe().map_err(|error| error.to_string())?;
+        let given = matches.get_one::<PathBuf>("lockstep").cloned();
+        let server = given.unwrap_or_else(|| own.with_file_name("lockstep"));
+        if !server.is_file() {
+            return Err(format!("there is no server at {}: make build", server.display()));
+        }
+        let quick = matches.get_flag("quick");
+        let number = |name| matches.get_one::<u32>(name).copied().unwrap_or(1);
+        let of = |name| if quick { number(name).min(1) } else { number(name) };
+        Ok(Plan {
+            repeats: of("repeats").max(1),
+            duration: Duration::from_millis(if quick {
+                300
+            } else {
+                u64::from(number("seconds").max(1)) * 1000
+            }),
+            warmup: Duration::from_millis(if quick { 100 } else { 500 }),
+            rate_per_s: f64::from(if quick { 2000 } else { number("rate").max(1) }),
+            kills: of("kills"),
+            suspensions: of("suspensions"),
+            server,
+            own,
+        })
+    }
+
+    fn options(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("repeats", self.repeats.to_string()),
+            ("measured time", format!("{:?}", self.duration)),
+            ("fixed rate", format!("{} calls/s", self.rate_per_s)),
+            ("kills, suspensions", format!("{}, {}", self.kills, self.suspensions)),
+            ("cores", program::cores().to_string()),
+        ]
+    }
+}
+
+fn main() -> ExitCode {
+    let matches = command().get_matches();
+    let result = match matches.subcommand() {
+        Some((ECHO, _)) => echo::serve(),
+        _ => run(&matches),
+    };
+    program::exit_code("bench-cluster", result)
+}
+
+fn run(matches: &ArgMatches) -> Result<(), String> {
+    if !matches.get_flag("pinned") {
+        return program::pin_and_restart("bench-cluster");
+    }
+    let plan = Plan::new(matches)?;
+    let mut samples = table::Samples::default();
+    for repeat in 1..=plan.repeats {
+        measure::all(&plan, &mut samples)?;
+        latency::all(&plan, &mut samples)?;
+        samples.redis_cpu_us.extend(redis::cpu_us_per_write(&plan)?);
+        eprintln!("repeat {repeat} of {}: done", plan.repeats);
+    }
+    samples.kills = failover::gaps(&plan, failover::Fault::Kill, plan.kills)?;
+    samples.suspensions = failover::gaps(&plan, failover::Fault::Suspend, plan.suspensions)?;
+    let rows = samples.rows();
+    let options = plan.options();
+    println!("{}\n{}", render_options(&options), Row::render(&rows));
+    program::end_run(matches, || {
+        report_json(rows.iter().map(Row::json).collect(), samples.json(), &options)
+    })
+}

@@ -1,0 +1,248 @@
+//! Processor time of the servers for a call: with and without copies, at the leader and elsewhere.
+
+use crate::Plan;
+use crate::table::Samples;
+use lockstep_base::random::SeededRandom;
+use lockstep_bench::cluster::watch::read_routing;
+use lockstep_bench::cluster::{ClusterProcesses, ClusterShape};
+use lockstep_bench::driver::{DriverOptions, Measured, Verdict, Workload, drive};
+use lockstep_bench::voter::{self, Form, VoterLoad};
+use lockstep_client::routing::Target;
+use lockstep_client::{ConnectOptions, Connection, ParameterWriter, Response, Routing};
+use lockstep_types::{ParameterSet, PartitionId};
+use lockstep_workloads::voter::CONTESTANTS;
+
+/// Calls in flight on each connection of a closed loop, and writes of a batch of Redis.
+pub const PIPELINE: usize = 32;
+/// Connections of a closed loop.
+pub const CONNECTIONS: usize = 6;
+/// Keys of the writes that are compared with those of Redis.
+pub const KEYS: u64 = 100_000;
+/// Bytes of a value.
+pub const VALUE_BYTES: usize = 64;
+/// No host is suspected because others use its core.
+const PATIENT: [&str; 3] = ["heartbeat_interval_ms=100", "suspect_after_ms=3000", "lease_ms=2000"];
+
+/// Processes with one site each, all on the core of the servers.
+pub fn shape(plan: &Plan, hosts: u32, kfactor: u8, partitions: u32) -> ClusterShape {
+    ClusterShape {
+        program: plan.server.clone(),
+        hosts,
+        kfactor,
+        sites: 1,
+        partitions_per_site: partitions * (u32::from(kfactor) + 1) / hosts,
+        options: if kfactor > 0 { PATIENT.map(str::to_string).to_vec() } else { Vec::new() },
+        cores: vec!["0".to_string(); hosts as usize],
+    }
+}
+
+/// A cluster, a connection with its first host, and where calls go.
+pub struct Bench {
+    /// The hosts.
+    pub processes: ClusterProcesses,
+    /// A connection.
+    pub connection: Connection,
+    /// Where calls go.
+    pub routing: Routing,
+}
+
+impl Bench {
+    /// Starts hosts; `set_up` makes what is needed.
+    ///
+    /// # Errors
+    /// A host does not start or refuses something.
+    pub fn start(
+        shape: &ClusterShape,
+        set_up: impl FnOnce(&mut Connection) -> Result<(), String>,
+    ) -> Result<Bench, String> {
+        let processes = ClusterProcesses::start(shape)?;
+        let mut connection =
+            Connection::connect(&processes.addresses()[0], &ConnectOptions::default())
+                .map_err(|error| error.to_string())?;
+        set_up(&mut connection)?;
+        let routing = read_routing(&mut connection)?;
+        Ok(Bench { processes, connection, routing })
+    }
+
+    /// With voter.
+    ///
+    /// # Errors
+    /// As of [`Bench::start`].
+    pub fn voter(shape: &ClusterShape) -> Result<Bench, String> {
+        Bench::start(shape, |connection| {
+            voter::set_up(connection, Form::Native).map_err(|error| error.to_string())
+        })
+    }
+
+    /// The number of the host that leads a partition.
+    ///
+    /// # Errors
+    /// It is not known.
+    pub fn leader_of(&self, partition: u32) -> Result<usize, String> {
+        let leader = self.routing.leader_of(PartitionId(partition));
+        leader.map(|host| host as usize).ok_or_else(|| format!("nobody leads {partition}"))
+    }
+
+    /// Runs a load; what was measured, and the processor time of each host for a call.
+    ///
+    /// # Errors
+    /// A connection is lost, or a call fails.
+    pub fn drive<W: Workload>(
+        &self,
+        options: &DriverOptions,
+        load: &mut W,
+    ) -> Result<(Measured, Vec<f64>), String> {
+        let cpu = || self.processes.cpu_seconds().map_err(|error| error.to_string());
+        let before = cpu()?;
+        let measured = drive(options, load, &mut |_| {}).map_err(|error| error.to_string())?;
+        let after = cpu()?;
+        if let Some(error) = &measured.first_error {
+            return Err(format!("{} calls failed, the first: {error}", measured.errors));
+        }
+        let calls = measured.all.max(1) as f64;
+        let per_call = |(after, before): (&f64, &f64)| (after - before) * 1e6 / calls;
+        let cpu_us = after.iter().zip(&before).map(per_call).collect();
+        Ok((measured, cpu_us))
+    }
+}
+
+/// A closed loop, or calls at a rate.
+pub fn driver(plan: &Plan, servers: Vec<String>, rate: Option<f64>) -> DriverOptions {
+    DriverOptions {
+        servers,
+        connections: CONNECTIONS,
+        pipeline: PIPELINE * if rate.is_some() { 32 } else { 1 },
+        rate_per_s: rate,
+        duration: plan.duration,
+        warmup: plan.warmup,
+        keep_calls: false,
+    }
+}
+
+/// Measures everything once.
+///
+/// # Errors
+/// A host does not start or fails, or votes are lost.
+pub fn all(plan: &Plan, samples: &mut Samples) -> Result<(), String> {
+    let rate = Some(plan.rate_per_s);
+    let alone = voter(plan, &shape(plan, 1, 0, 1), Aim::Any, rate)?;
+    samples.alone_cpu_us.push(alone.iter().sum());
+    let copied = voter(plan, &shape(plan, 2, 1, 1), Aim::Any, rate)?;
+    samples.leader_cpu_us.push(copied[0]);
+    samples.follower_cpu_us.push(copied[1]);
+    for (kfactor, into) in [(0, &mut samples.spread_k0_us), (1, &mut samples.spread_k1_us)] {
+        let spread = voter(plan, &shape(plan, 3, kfactor, 3), Aim::Leader, None)?;
+        into.push(spread.iter().sum());
+    }
+    for (kfactor, into) in [(0, &mut samples.rated_k0_us), (1, &mut samples.rated_k1_us)] {
+        let spread = voter(plan, &shape(plan, 3, kfactor, 3), Aim::Leader, rate)?;
+        into.push(spread.iter().sum());
+    }
+    let two = shape(plan, 2, 0, 2);
+    samples.to_leader_us.push(voter(plan, &two, Aim::Leader, None)?.iter().sum());
+    samples.to_other_us.push(voter(plan, &two, Aim::Other, None)?.iter().sum());
+    samples.write_cpu_us.push(writes(plan)?);
+    Ok(())
+}
+
+/// To which host calls go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Aim {
+    /// To the leader of the first partition.
+    Any,
+    /// To the leader.
+    Leader,
+    /// To another host.
+    Other,
+}
+
+/// Processor time of each host for a call; with [`Aim::Any`] that of the leader is the first.
+fn voter(
+    plan: &Plan,
+    shape: &ClusterShape,
+    aim: Aim,
+    rate: Option<f64>,
+) -> Result<Vec<f64>, String> {
+    let mut bench = Bench::voter(shape)?;
+    let mut servers = bench.processes.addresses();
+    let leader = bench.leader_of(0)?;
+    if aim == Aim::Any {
+        servers = vec![servers.swap_remove(leader)];
+    }
+    let options = driver(plan, servers, rate);
+    let mut load = RoutedVoter {
+        load: VoterLoad::new(1, CONTESTANTS, Form::Native),
+        routing: bench.routing.clone(),
+        hosts: shape.hosts as usize,
+        aim,
+    };
+    let (_, mut cpu_us) = bench.drive(&options, &mut load)?;
+    cpu_us.swap(0, if aim == Aim::Any { leader } else { 0 });
+    let votes = voter::vote_count(&mut bench.connection).map_err(|error| error.to_string())?;
+    match votes == load.load.accepted {
+        true => Ok(cpu_us),
+        false => Err(format!("{votes} votes in the table, {} accepted", load.load.accepted)),
+    }
+}
+
+/// Voter whose calls are drawn so that the host of their connection leads their partition, or not.
+struct RoutedVoter {
+    load: VoterLoad,
+    routing: Routing,
+    hosts: usize,
+    aim: Aim,
+}
+
+impl Workload for RoutedVoter {
+    fn next_call(&mut self, connection: usize, parameters: &mut Vec<u8>) -> &'static str {
+        loop {
+            parameters.clear();
+            let procedure = self.load.next_call(connection, parameters);
+            let set = ParameterSet::new(parameters).expect("it was just written");
+            let leads = match self.routing.target(procedure, set) {
+                Target::Host(host) => host as usize == connection % self.hosts,
+                Target::Any => return procedure,
+            };
+            if self.aim == Aim::Any || leads == (self.aim == Aim::Leader) {
+                return procedure;
+            }
+        }
+    }
+
+    fn completed(&mut self, response: &Response<'_>, measured: bool) -> Verdict {
+        self.load.completed(response, measured)
+    }
+}
+
+/// Processor time of both hosts for a write of one row that has a copy.
+fn writes(plan: &Plan) -> Result<f64, String> {
+    let bench = Bench::start(&shape(plan, 2, 1, 1), |connection| {
+        let schema = "CREATE TABLE kv (k BIGINT NOT NULL PRIMARY KEY, v VARCHAR(64)); \
+                      PARTITION TABLE kv ON COLUMN k;";
+        connection.sql(schema).map(drop).map_err(|error| error.to_string())
+    })?;
+    let server = bench.processes.addresses().swap_remove(bench.leader_of(0)?);
+    let mut load = Writes { random: SeededRandom::new(1), writer: ParameterWriter::default() };
+    let (_, cpu_us) = bench.drive(&driver(plan, vec![server], None), &mut load)?;
+    Ok(cpu_us.iter().sum())
+}
+
+struct Writes {
+    random: SeededRandom,
+    writer: ParameterWriter,
+}
+
+impl Workload for Writes {
+    fn next_call(&mut self, _: usize, parameters: &mut Vec<u8>) -> &'static str {
+        const VALUE: &str = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
+        const { assert!(VALUE.len() == VALUE_BYTES) };
+        self.writer.clear();
+        self.writer.bigint(self.random.below(KEYS) as i64).text(VALUE);
+        parameters.extend_from_slice(self.writer.bytes());
+        "KV.upsert"
+    }
+
+    fn completed(&mut self, response: &Response<'_>, _: bool) -> Verdict {
+        if response.is_success() { Verdict::Good } else { Verdict::Error }
+    }
+}

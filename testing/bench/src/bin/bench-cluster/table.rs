@@ -1,0 +1,184 @@
+//! The figures as a table: what was reached beside what must and should be.
+
+use lockstep_bench::verdict::{Bound, Row, median, times};
+use serde_json::{Value, json};
+
+/// What was measured, one value a repeat.
+#[derive(Debug, Default)]
+pub struct Samples {
+    /// Processor time for a call of a host without copies, at a fixed rate.
+    pub alone_cpu_us: Vec<f64>,
+    /// The same of a leader of the only partition, with one copy.
+    pub leader_cpu_us: Vec<f64>,
+    /// And of the host with the copy.
+    pub follower_cpu_us: Vec<f64>,
+    /// Of three hosts with spread leaders in a closed loop, K = 0.
+    pub spread_k0_us: Vec<f64>,
+    /// And K = 1.
+    pub spread_k1_us: Vec<f64>,
+    /// At the fixed rate, K = 0.
+    pub rated_k0_us: Vec<f64>,
+    /// And K = 1.
+    pub rated_k1_us: Vec<f64>,
+    /// Of two hosts, calls to the leader.
+    pub to_leader_us: Vec<f64>,
+    /// And calls to the other host.
+    pub to_other_us: Vec<f64>,
+    /// For a write of a row with one copy.
+    pub write_cpu_us: Vec<f64>,
+    /// The same of Redis.
+    pub redis_cpu_us: Vec<f64>,
+    /// Median latency of a server that does nothing.
+    pub ping_us: Vec<f64>,
+    /// Median latency of a vote, K = 0.
+    pub idle_k0_us: Vec<f64>,
+    /// And K = 1.
+    pub idle_k1_us: Vec<f64>,
+    /// Median latencies of deposits and of transfers, K = 0.
+    pub transfers_k0: Vec<(f64, f64)>,
+    /// And K = 1.
+    pub transfers_k1: Vec<(f64, f64)>,
+    /// Longest gaps after `kill -9`, in milliseconds.
+    pub kills: Vec<f64>,
+    /// And after SIGSTOP.
+    pub suspensions: Vec<f64>,
+}
+
+fn of(values: &[f64]) -> f64 {
+    median(values.iter().copied())
+}
+
+/// A row for a ratio of two figures.
+fn ratio(
+    what: &str,
+    (above, below): (f64, f64),
+    bounds: (Bound, Bound),
+    words: (&str, &str),
+) -> Row {
+    let detail = format!("{above:.2} us {}, {below:.2} us {}", words.0, words.1);
+    Row::judged(what, (above / below, times), bounds, detail)
+}
+
+fn at_least(must: f64, aim: f64) -> (Bound, Bound) {
+    (Bound::AtLeast(must), Bound::AtLeast(aim))
+}
+
+fn at_most(must: f64, aim: f64) -> (Bound, Bound) {
+    (Bound::AtMost(must), Bound::AtMost(aim))
+}
+
+impl Samples {
+    /// All rows.
+    pub fn rows(&self) -> Vec<Row> {
+        let mut rows = self.of_processor_time();
+        rows.extend(self.of_latency());
+        let milliseconds: fn(f64) -> String = |value| format!("{value:.0} ms");
+        for (what, gaps, most, usual) in [
+            ("kill -9", &self.kills, at_most(1500.0, 600.0), at_most(1000.0, 400.0)),
+            ("SIGSTOP", &self.suspensions, at_most(2000.0, 800.0), at_most(1500.0, 500.0)),
+        ] {
+            if gaps.is_empty() {
+                continue;
+            }
+            let mut sorted = gaps.clone();
+            sorted.sort_by(f64::total_cmp);
+            let rank = (sorted.len() as f64 * 0.95).ceil() as usize;
+            let figures =
+                [("most", sorted[sorted.len() - 1], most), ("p95", sorted[rank - 1], usual)];
+            for (name, value, bounds) in figures {
+                let what = format!("{what} of a host: longest gap, {name} of {}", gaps.len());
+                let detail = format!("median {:.0} ms", of(gaps));
+                rows.push(Row::judged(&what, (value, milliseconds), bounds, detail));
+            }
+        }
+        rows
+    }
+
+    fn of_processor_time(&self) -> Vec<Row> {
+        let (alone, leader) = (of(&self.alone_cpu_us), of(&self.leader_cpu_us));
+        let follower = of(&self.follower_cpu_us);
+        let mut rows = vec![
+            ratio(
+                "fixed rate, one leader: its processor time a call, K = 0 / K = 1",
+                (alone, leader),
+                at_least(0.7, 0.85),
+                ("K = 0", "K = 1"),
+            ),
+            ratio(
+                "follower's processor time an entry / leader's a call",
+                (follower, leader),
+                at_most(0.8, 0.5),
+                ("follower", "leader"),
+            ),
+            ratio(
+                "calls per processor time of all three, closed loop: K = 1 / K = 0",
+                (of(&self.spread_k0_us), of(&self.spread_k1_us)),
+                at_least(0.45, 0.6),
+                ("K = 0", "K = 1"),
+            ),
+            ratio(
+                "the same at the fixed rate",
+                (of(&self.rated_k0_us), of(&self.rated_k1_us)),
+                at_least(0.45, 0.6),
+                ("K = 0", "K = 1"),
+            ),
+            ratio(
+                "calls per processor time of both: to another host / to the leader",
+                (of(&self.to_leader_us), of(&self.to_other_us)),
+                at_least(0.5, 0.7),
+                ("to the leader", "to another"),
+            ),
+        ];
+        if !self.redis_cpu_us.is_empty() {
+            rows.push(ratio(
+                "processor time a write, K = 1 / Redis, a replica, WAIT 1 a batch",
+                (of(&self.write_cpu_us), of(&self.redis_cpu_us)),
+                at_most(1.0, 0.5),
+                ("here", "Redis"),
+            ));
+        }
+        rows
+    }
+
+    fn of_latency(&self) -> Vec<Row> {
+        let (ping, k0, k1) = (of(&self.ping_us), of(&self.idle_k0_us), of(&self.idle_k1_us));
+        let mut rows = vec![Row::judged(
+            "one idle client: median that K = 1 adds / a ping",
+            ((k1 - k0) / ping, times),
+            at_most(4.0, 2.5),
+            format!("{k0:.0} us K = 0, {k1:.0} us K = 1, ping {ping:.0} us"),
+        )];
+        for (what, samples, bounds) in [
+            (
+                "transfer over two hosts / deposit, medians, K = 0",
+                &self.transfers_k0,
+                at_most(3.0, 2.0),
+            ),
+            (
+                "transfer over two hosts / deposit, medians, K = 1",
+                &self.transfers_k1,
+                at_most(4.0, 3.0),
+            ),
+        ] {
+            let deposit = median(samples.iter().map(|sample| sample.0));
+            let transfer = median(samples.iter().map(|sample| sample.1));
+            rows.push(ratio(what, (transfer, deposit), bounds, ("transfer", "deposit")));
+        }
+        rows
+    }
+
+    /// As JSON.
+    pub fn json(&self) -> Value {
+        json!({
+            "alone_cpu_us": self.alone_cpu_us, "leader_cpu_us": self.leader_cpu_us,
+            "follower_cpu_us": self.follower_cpu_us,
+            "spread_k0_us": self.spread_k0_us, "spread_k1_us": self.spread_k1_us,
+            "rated_k0_us": self.rated_k0_us, "rated_k1_us": self.rated_k1_us,
+            "to_leader_us": self.to_leader_us, "to_other_us": self.to_other_us,
+            "write_cpu_us": self.write_cpu_us, "redis_cpu_us": self.redis_cpu_us,
+            "ping_us": self.ping_us, "idle_k0_us": self.idle_k0_us, "idle_k1_us": self.idle_k1_us,
+            "transfers_k0_us": self.transfers_k0, "transfers_k1_us": self.transfers_k1,
+            "kill_gaps_ms": self.kills, "suspension_gaps_ms": self.suspensions,
+        })
+    }
+}
