@@ -64,7 +64,8 @@ class Round:
     def __init__(self, client, command, mode, fault, number, arguments):
         self.client, self.command, self.mode, self.fault = client, command, mode, fault
         self.number, self.options = number, arguments.option
-        self.victim = number % 3
+        # Other clients lose other hosts first: one round of each kills all three.
+        self.victim = (number + list(drivers.CLIENTS).index(client)) % 3
         self.random = random.Random("%s %s %s" % (arguments.seed, client, number))
         self.folder = drivers.TARGET / ("%s-%s-%s-%d" % (client, mode, fault, number))
         self.calls, self.found, self.gap_s = [], collections.defaultdict(list), 0
