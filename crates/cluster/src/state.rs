@@ -233,6 +233,12 @@ impl ClusterState {
         self.partitions.iter().filter(|partition| partition.leader == host).count()
     }
 
+    /// Whether a host has a copy of a partition that no other host has.
+    pub fn has_last_copy(&self, host: HostId) -> bool {
+        let is_last = |of: PartitionId| self.partitions[of.index()].copies.len() == 1;
+        self.partitions_of(host).any(is_last)
+    }
+
     /// The partitions that have a copy at a host.
     pub fn partitions_of(&self, host: HostId) -> impl Iterator<Item = PartitionId> + '_ {
         (0..).zip(&self.partitions).filter_map(move |(number, partition)| {

@@ -9,7 +9,8 @@
 //! 3. Two hosts that are connected with the leader and not with each other cannot replicate to each
 //!    other. When that lasts for the time of a suspicion, one of them is lost: the one that more
 //!    hosts suspect, else the one that leads fewer partitions, else the one with the greater
-//!    number.
+//!    number. A host with the last copy of a partition is connected and stays: it could only be
+//!    resumed at once.
 //! 4. A leader with a site that stands still proposes that it is lost itself.
 //! 5. A lost host does not come back by being heard: its copies are out of sync. It is up again
 //!    when it says so, without copies, and gets them again one by one. So a host whose connection
@@ -127,12 +128,16 @@ impl Supervisor {
             self.apart_since_us.entry(pair).or_insert(now_us);
         }
         let long = |since_us: &u64| now_us.saturating_sub(*since_us) > options.suspect_after_us;
-        let (&(a, b), _) = self.apart_since_us.iter().find(|(_, since_us)| long(since_us))?;
-        let weight = |host: HostId| {
-            let suspected = suspected_by.get(&host).copied().unwrap_or(0);
-            (std::cmp::Reverse(suspected), state.leaders_at(host), std::cmp::Reverse(host))
+        let weight = |host: &HostId| {
+            let suspected = suspected_by.get(host).copied().unwrap_or(0);
+            (std::cmp::Reverse(suspected), state.leaders_at(*host), std::cmp::Reverse(*host))
         };
-        Some(if weight(a) < weight(b) { a } else { b })
+        let can_go = |host: &HostId| !state.has_last_copy(*host);
+        let pairs = self.apart_since_us.iter().filter(|(_, since_us)| long(since_us));
+        let put_out = |(pair, _): (&(HostId, HostId), _)| {
+            [pair.0, pair.1].into_iter().filter(can_go).min_by_key(weight)
+        };
+        pairs.map(put_out).find(Option::is_some).flatten()
     }
 
     fn resume(
@@ -169,5 +174,79 @@ impl Supervisor {
         });
         let hosts = hosts.iter().map(|(host, incarnation)| (*host, *incarnation)).collect();
         complete.all(|complete| complete).then_some(Command::Resume { hosts })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::faults::Faults;
+    use crate::ids::{ClusterId, Epoch};
+    use crate::state::{HostDescription, Shape};
+    use lockstep_types::ThreadId;
+
+    const CLUSTER: ClusterId = ClusterId([1; 16]);
+
+    fn formed(sites_per_host: u16, k: u8) -> ClusterState {
+        let shape = Shape { hosts: 3, witnesses: 0, sites_per_host, partitions_per_site: 1, k };
+        let record = |number: u32| {
+            let description = HostDescription {
+                host: HostId(number),
+                name: String::new(),
+                internal_address: String::new(),
+                client_address: String::new(),
+                admin_address: String::new(),
+                placement_group: String::new(),
+                release: 1,
+            };
+            (HostId(number), HostRecord::joining(description, Incarnation(1)))
+        };
+        let hosts = (0..3).map(record).collect();
+        let mut state = ClusterState::forming(CLUSTER, "test".into(), shape, hosts);
+        state.apply(&Command::Form, Faults::default());
+        assert!(state.is_formed());
+        state
+    }
+
+    /// What host 0 proposes of hosts 1 and 2, of which the first one does not hear the other.
+    fn proposed(state: &ClusterState) -> BTreeSet<HostId> {
+        let options = Options::default();
+        let detector = |host| {
+            let run = Incarnation(1);
+            let mut detector = Detector::new(HostId(host), run, 2, options, Faults::default(), 0);
+            let others = (0..3).filter(|other| *other != host);
+            others.for_each(|other| detector.expect(HostId(other), run, 0));
+            detector
+        };
+        let mut detectors: Vec<Detector> = (0..3).map(detector).collect();
+        let (mut supervisor, mut lost) = (Supervisor::default(), BTreeSet::new());
+        for now_us in (0..3_000_000).step_by(50_000) {
+            for (from, to) in [(0, 1), (1, 0), (0, 2), (2, 0), (2, 1)] {
+                let times = (now_us, now_us + 1);
+                (0..2).for_each(|site| detectors[from].site_ran(ThreadId(site), now_us));
+                let (host, peer) = (HostId(from as u32), HostId(to as u32));
+                // Host 2 is heard by host 1 for as long as it takes to be known.
+                if (from, to) == (2, 1) && now_us > 200_000 {
+                    continue;
+                }
+                let heartbeat = detectors[from].heartbeat(peer, CLUSTER, Epoch(1), true, times);
+                detectors[to].take(host, &heartbeat, times);
+            }
+            let commands = supervisor.proposals(HostId(0), state, &detectors[0], &options, now_us);
+            for command in commands {
+                if let Command::HostLost { host, .. } = command {
+                    lost.insert(host);
+                }
+            }
+        }
+        lost
+    }
+
+    #[test]
+    fn of_two_hosts_that_are_apart_one_goes_out_unless_it_has_a_last_copy() {
+        let with_copies = proposed(&formed(2, 1));
+        assert_eq!(with_copies.len(), 1, "{with_copies:?}");
+        assert!(!with_copies.contains(&HostId(0)), "it hears both");
+        assert!(proposed(&formed(1, 0)).is_empty(), "it would be resumed at once, and lost again");
     }
 }
