@@ -15,8 +15,9 @@ impl Lists {
         let before = self.transactions.len();
         if let Some(number) = self.transactions.iter().position(|t| t.open) {
             return Err(format!(
-                "transaction {number} was never answered: {:?}",
-                self.transactions[number]
+                "transaction {number} was never answered: {:?}; {}",
+                self.transactions[number],
+                self.world.unrest()
             ));
         }
         if let Some(change) = self.requested.values().next() {

@@ -73,6 +73,11 @@ impl MessageBytes {
         &self.broken
     }
 
+    /// How many messages wait for a catalog.
+    pub(super) fn early_count(&self) -> usize {
+        self.early.len()
+    }
+
     /// Messages that waited for a catalog.
     pub(super) fn take_early(&mut self) -> Vec<Message> {
         std::mem::take(&mut self.early)

@@ -316,6 +316,9 @@ impl World {
 
     /// A coordinator has taken over, and all partitions have ended what was in progress.
     pub(super) fn coordinator_took_over(&mut self, ended: &[EndedChange]) {
+        // What came for the coordinator waits for the catalog in force there.
+        let early = self.bytes.take_early();
+        self.in_flight.extend(early);
         let Some(origin) = self.control.lost.take() else { return };
         let version = self.control.schema.catalog().version() + 1;
         let committed = ended.iter().any(|ended| {

@@ -200,12 +200,14 @@ impl World {
         let busy = self.sites.iter().filter(|site| !site.is_idle()).count();
         format!(
             "{} at partitions, {} at the coordinator; it takes over: {}, idle: {}, {promoting} \
-             partitions without a leader, {busy} busy, {} messages in flight",
+             partitions without a leader, {busy} busy, {} messages in flight, {} for a later \
+             catalog",
             self.at.len(),
             self.at_coordinator.len(),
             self.coordinator.is_taking_over(),
             self.coordinator.is_idle(),
             self.in_flight.len(),
+            self.bytes.early_count(),
         )
     }
 
