@@ -433,7 +433,8 @@ impl Shard {
     /// What this round logged goes to the log's thread.
     #[inline]
     pub(super) fn hand_over_log(&mut self) {
-        let all = self.inbox.is_empty() && self.own_messages.is_empty();
+        let has_copies = self.placement.is_replicated();
+        let all = has_copies && self.inbox.is_empty() && self.own_messages.is_empty();
         let Shard { replicas, placement, outbox, now_us, .. } = self;
         let round = (*now_us, all);
         replicas.iter_mut().for_each(|own| own.hand_over_log(round, placement, outbox));
