@@ -482,4 +482,4 @@ impl Envelope {
 }
 
 /// What a mailbox moves for each message.
-const _: () = assert!(size_of::<Envelope>() <= 88);
+const _: () = assert!(size_of::<Envelope>() <= 80);

@@ -73,6 +73,8 @@ impl Shard {
                     ),
                 }
             }
+            // Of a stream that has ended since: a change of the catalog was decided without it.
+            Err(MessageError::EarlierCatalog(_)) if self.placement.is_replicated() => {}
             Err(error) => self.end_session(&message, &error.to_string()),
         }
     }
