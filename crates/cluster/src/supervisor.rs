@@ -75,7 +75,9 @@ impl Supervisor {
             proposals.push(lost(own));
         }
         let others = up.iter().copied().filter(|host| *host != own);
-        let suspected = others.filter(|host| detector.is_suspected(*host, now_us));
+        // A connected host with a last copy would be resumed at once.
+        let stays = |host: &HostId| connected.contains(host) && state.has_last_copy(*host);
+        let suspected = others.filter(|host| detector.is_suspected(*host, now_us) && !stays(host));
         proposals.extend(suspected.map(lost));
         let apart = self.find_apart(own, &up, state, detector, options, now_us);
         proposals.extend(apart.map(lost));

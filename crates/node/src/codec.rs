@@ -378,7 +378,13 @@ fn read_ad_hoc<O>(
         }
         _ => {}
     }
-    let call = site::read_statement_call(reader, names)?;
+    let call = match site::read_statement_call(reader, names) {
+        // It has no plan here: it is planned again with the catalog of the control thread.
+        Err(MessageError::NotFound(_)) => {
+            return Ok(Received::OvertakenStatements(MultiOrigin { origin, body: Some(body) }));
+        }
+        read => read?,
+    };
     let via = match reader.u8()? {
         0 => None,
         _ => Some(host::read_via(reader, names.sources.catalog)?),
