@@ -130,6 +130,32 @@ fn a_killed_host_is_down_and_the_hosts_with_copies_lead_its_partitions() {
     }
 }
 
+/// How often a thread of a host has gone to sleep so far.
+fn sleeps_of(host: &Host, thread: &str) -> u64 {
+    let tasks = format!("/proc/{}/task", host.child.id());
+    let folders = std::fs::read_dir(tasks).expect("it runs");
+    let mut folders = folders.map(|task| task.expect("a task"));
+    let read = |folder: &std::fs::DirEntry, name| std::fs::read_to_string(folder.path().join(name));
+    let is_named =
+        |folder: &std::fs::DirEntry| read(folder, "comm").is_ok_and(|name| name.trim() == thread);
+    let folder = folders.find(is_named).expect("a thread of that name");
+    let status = read(&folder, "status").expect("it runs");
+    let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    line.and_then(|count| count.trim().parse().ok()).expect("the kernel counts them")
+}
+
+#[test]
+fn the_control_threads_of_idle_hosts_sleep() {
+    let hosts = start(2, &[]);
+    let before = hosts.iter().map(|host| sleeps_of(host, "control")).collect::<Vec<u64>>();
+    // What is counted is what happens in this time; nothing is waited for.
+    std::thread::sleep(Duration::from_secs(1));
+    for (host, before) in hosts.iter().zip(before) {
+        let slept = sleeps_of(host, "control") - before;
+        assert!(slept < 200, "{slept} times in a second");
+    }
+}
+
 /// Sends a signal to a host's process, by its name.
 fn signal(host: &Host, name: &str) {
     let pid = host.child.id().to_string();

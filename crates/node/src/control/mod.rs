@@ -244,7 +244,9 @@ impl Control {
 
     /// Until something is due.
     fn time_left(&self) -> Option<Duration> {
-        let survey = self.statistics.survey_time_left(clock::now_us());
+        // Elsewhere none begins, and what is due would wake the thread again and again.
+        let surveys = self.facts.placement().leads_control();
+        let survey = surveys.then(|| self.statistics.survey_time_left(clock::now_us())).flatten();
         let snapshot = self.snapshot_time_left();
         let look = Some(self.resources.time_left());
         let task = self.task_time_left();
