@@ -12,6 +12,9 @@ use lockstep_txn::replica::{
 };
 use lockstep_types::{HostId, PartitionId};
 
+/// A greater buffer of entries is not kept for the next round.
+const SPARE_BYTES_MAX: usize = 1 << 16;
+
 /// The stream of a partition to its copies.
 pub(super) struct Leading {
     pub(super) stream: ReplicaStream,
@@ -19,6 +22,8 @@ pub(super) struct Leading {
     digest: Option<(u64, u64)>,
     /// What was settled when positions were sent last.
     settled: u64,
+    /// The buffer of the entries of a round, for the next one.
+    spare: Vec<u8>,
 }
 
 impl Leading {
@@ -48,9 +53,16 @@ impl Leading {
         self.stream = sealed.reopen(epoch, followers);
     }
 
+    fn keep_spare(&mut self, mut buffer: Vec<u8>) {
+        if buffer.capacity() <= SPARE_BYTES_MAX {
+            buffer.clear();
+            self.spare = buffer;
+        }
+    }
+
     /// Of a stream that is open.
     pub(super) fn of(stream: ReplicaStream) -> Leading {
-        Leading { stream, digest: None, settled: 0 }
+        Leading { stream, digest: None, settled: 0, spare: Vec::new() }
     }
 }
 
@@ -69,8 +81,9 @@ impl Replica {
         };
         let is_due = if all { site.has_log_at_tick() } else { site.has_log_to_hand_over() };
         if is_due {
-            let piece = Piece::of(&site.take_log(Vec::new()));
-            leading.stream.log(piece, now_us);
+            let handed = site.take_log(std::mem::take(&mut leading.spare));
+            leading.stream.log(Piece::of(&handed), now_us);
+            leading.keep_spare(handed.bytes);
             gate.advance(placement.host(), leading.stream.end());
             leading.digest = site.decided_digest();
         }
