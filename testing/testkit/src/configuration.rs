@@ -89,10 +89,17 @@ impl Configuration {
 
     /// The options of its hosts.
     pub fn options(&self) -> Options {
+        let mut options = Options::default();
+        if self.kfactor > 0 {
+            // A busy machine suspects no host that runs.
+            for patient in ["heartbeat_interval_ms=200", "suspect_after_ms=5000", "lease_ms=4000"] {
+                options.set(patient).expect("an option within its range");
+            }
+        }
         Options {
             disabled_rules: self.rules_off,
             partitions_per_site: Count(self.partitions_per_site.into()),
-            ..Options::default()
+            ..options
         }
     }
 
