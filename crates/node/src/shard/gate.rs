@@ -322,8 +322,8 @@ impl Shard {
             return;
         }
         let replica = &self.replicas[slot];
-        let behind = replica.leading.as_ref().is_some_and(|leading| leading.stream.is_behind());
-        self.gates.are_copies_behind |= behind;
+        let lags = replica.leading.as_ref().is_some_and(|leading| leading.stream.is_behind());
+        self.gates.are_copies_behind |= lags;
         let safe = replica.safe_position();
         while let Some((thread, message)) = self.replicas[slot].gate.messages.release() {
             self.send(thread, message);

@@ -114,7 +114,8 @@ impl Shard {
         };
         let Following { follower, catalog, change, has_failed, .. } = *following;
         if has_failed {
-            tracing::error!(%partition, "a copy that is out of service is to lead");
+            // It lacks entries, or has others than its leader: no data is better than wrong data.
+            return tracing::error!(%partition, "a copy that is out of service is to lead");
         }
         assert_eq!(follower.end(), end, "everything that came is here");
         let cluster_epoch = self.placement.epoch();
