@@ -136,6 +136,15 @@ impl Control {
         runs && self.leases.holds(partition, now_us)
     }
 
+    /// Until when this host may answer for a partition, as far as the leases were granted by now:
+    /// what [`Control::holds_lease`] tests, for threads that test it against their own clock.
+    pub fn answers_until_us(&self, partition: PartitionId, now_us: u64) -> Option<u64> {
+        let copy = *self.state()?.partition(partition)?.copy_at(self.member.host())?;
+        let is_open = self.leases.open_after_us(partition).is_some_and(|at_us| at_us <= now_us);
+        let runs = !self.detector.is_stuck(copy.thread, now_us);
+        self.leases.held_until_us(partition).filter(|_| is_open && runs)
+    }
+
     /// Serves a partition no longer, until it has a new epoch: the leader's part of a transfer.
     /// Only if this is true may [`Command::CompleteHandOver`] be proposed; see [`Leases::seal`].
     pub fn seal(&mut self, partition: PartitionId, now: Now) -> bool {

@@ -4,17 +4,20 @@
 //! So far: the catalog in force, where calls go, what becomes of them at their partition and at the
 //! coordinator, when what a partition reports is released, how the schema changes, which rows
 //! expire, which calls tasks make when, which snapshots begin when, how a log is replayed,
-//! and how a follower applies what its leader sends.
+//! how a leader sends its log, how a follower applies that, and how copies begin a new epoch.
 
 pub mod catalog;
+pub mod cluster_placement;
 pub mod codec;
 pub mod coordinator;
+pub mod copies;
 pub mod destination;
 pub mod expiry;
 pub mod failures;
 pub mod follower;
 pub mod gate;
 pub mod index_hops;
+pub mod leading;
 pub mod load;
 pub mod names;
 pub mod partition;

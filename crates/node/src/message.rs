@@ -10,6 +10,7 @@ use lockstep_base::prefetch;
 use lockstep_cluster::Command;
 use lockstep_exec::watch::{Caller, TimeLimit};
 use lockstep_host::codec::SurveyedTable;
+use lockstep_host::copies::{FollowedPiece, Opening};
 use lockstep_host::follower::codec::OfCopy;
 use lockstep_host::index_hops::ViaKey;
 use lockstep_host::placement::Placement;
@@ -18,7 +19,6 @@ use lockstep_site::{
     ExpiryPoll, ExpiryUnitId, FromPartition, IndexHop, MultiCall, Numbered, OneRoundAnswer,
     OneRoundCall, StatementCall, ToPartition, ViaNext, ViaStep,
 };
-use lockstep_txn::replica::{EpochHistory, Piece};
 use lockstep_types::{Failure, HostId, PartitionId, Status, TableId, ThreadId};
 use mio::net::TcpStream;
 use std::sync::Arc;
@@ -303,33 +303,6 @@ pub struct HostMessage {
     pub is_urgent: bool,
     /// Its byte form ([`crate::codec`]).
     pub bytes: Vec<u8>,
-}
-
-/// What a copy of a partition gets to apply.
-pub struct FollowedPiece {
-    /// The partition.
-    pub partition: PartitionId,
-    /// Entries that follow those before.
-    pub piece: Option<Piece>,
-    /// Entries up to this one may be applied.
-    pub horizon: u64,
-    /// The digest that the leader has at a position, if it is to be compared.
-    pub digest: Option<(u64, u64)>,
-}
-
-/// How a partition's epoch opens, in which a copy here leads: all copies in sync are sealed for it.
-pub struct Opening {
-    /// The partition.
-    pub partition: PartitionId,
-    /// The epoch.
-    pub epoch: u32,
-    /// The other copies in sync, and up to which entry each has the log.
-    pub followers: Vec<(HostId, u64)>,
-    /// The hosts of all copies in sync.
-    pub in_sync: Vec<HostId>,
-    /// Of a copy that followed: its last entry, where its epochs began, and what others may lack.
-    /// None where the leader stays.
-    pub log: Option<(u64, EpochHistory, Vec<Piece>)>,
 }
 
 /// Everything that one thread sends to another.

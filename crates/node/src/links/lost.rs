@@ -3,10 +3,9 @@
 
 use super::Links;
 use super::peer::Peer;
-use super::placement::placement_of;
 use crate::message::Envelope;
 use lockstep_cluster::Outgoing;
-use lockstep_host::placement::Placement;
+use lockstep_host::placement::{ClusterPlacement, Placement};
 use lockstep_types::HostId;
 use std::io;
 use std::sync::Arc;
@@ -55,7 +54,8 @@ impl Links {
     fn install_placement(&mut self) -> Result<(), String> {
         let has_copies = self.members.has_copies();
         let Some(state) = self.members.take_epoch() else { return Ok(()) };
-        let placement = Placement::of_cluster(self.membership.host, &placement_of(state));
+        let placement =
+            Placement::of_cluster(self.membership.host, &ClusterPlacement::of_state(state));
         let current = self.facts.placement();
         if !has_copies || placement.epoch() <= current.epoch() {
             return match placement.epoch() == current.epoch() && placement != *current {
@@ -72,6 +72,9 @@ impl Links {
             }
         }
         self.copies.follow_placement(&placement, &mut self.sends);
+        for (partition, epoch) in self.copies.take_dropped() {
+            tracing::error!(%partition, epoch, "the copy of this host is out of sync");
+        }
         let placement = Arc::new(placement);
         self.facts.set_placement(Arc::clone(&placement));
         for thread in placement.sites().chain([placement.control_thread()]) {

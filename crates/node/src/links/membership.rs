@@ -366,15 +366,9 @@ impl Membership {
     /// Leaves for the sites until when they may answer.
     fn write_leases(&self, now: Now) {
         let Some(state) = self.state().filter(|_| self.has_copies()) else { return };
-        let leases = self.control.leases();
-        for (number, partition) in (0..).zip(&state.partitions) {
-            let number = PartitionId(number);
-            let until_us = partition.copy_at(self.host()).and_then(|copy| {
-                let is_open = leases.open_after_us(number).is_some_and(|at_us| at_us <= now.us);
-                let runs = !self.control.detector().is_stuck(copy.thread, now.us);
-                leases.held_until_us(number).filter(|_| is_open && runs)
-            });
-            self.facts.leases.set(number, until_us.unwrap_or(0));
+        for partition in (0..state.partitions.len() as u32).map(PartitionId) {
+            let until_us = self.control.answers_until_us(partition, now.us);
+            self.facts.leases.set(partition, until_us.unwrap_or(0));
         }
     }
 }

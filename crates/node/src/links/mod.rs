@@ -9,7 +9,6 @@
 //! one ends, this host stops. With more copies the control plane ([`membership`]) decides who is
 //! lost, and the others go on.
 
-mod copies;
 mod lost;
 mod membership;
 mod peer;
@@ -27,9 +26,9 @@ use crate::mailbox::{Bell, Crossing, Inbox, Outbox};
 use crate::message::{Envelope, HostMessage};
 use crate::server::ServerConfiguration;
 use crate::shard::{HostFacts, Shard};
-use copies::{Copies, Sends, Wish};
 use lockstep_base::elapsed::Elapsed;
 use lockstep_cluster::{Command, Epoch};
+use lockstep_host::copies::{Copies, Sends, ToThread, Wish};
 use lockstep_link::{Accepting, ClockReading, Event, HostIdentity, LinkLimits, VersionRange};
 use lockstep_types::{HostId, PartitionId, ThreadId};
 use membership::Membership;
@@ -508,6 +507,11 @@ impl Links {
     /// Sends what the copies have to say.
     fn send_all(&mut self) {
         for (thread, message) in self.sends.drain(..) {
+            let message = match message {
+                ToThread::Copy(message) => Envelope::Copy(Box::new(message)),
+                ToThread::Follow(piece) => Envelope::Follow(Box::new(piece)),
+                ToThread::Open(opening) => Envelope::Open(Box::new(opening)),
+            };
             if thread.host() == self.membership.host {
                 self.outbox.send(thread, message);
                 continue;

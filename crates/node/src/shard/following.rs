@@ -3,7 +3,7 @@
 
 use super::{HeldCall, HostSite, KeptAnswer, Shard, Slot};
 use crate::catalog::HostCatalog;
-use crate::message::FollowedPiece;
+use lockstep_host::copies::FollowedPiece;
 use lockstep_host::follower::{Applied, Divergence, Follower, FollowerError, FollowerLimits};
 use lockstep_host::recovery::{EntrySources, LoggedChange};
 use lockstep_types::PartitionId;

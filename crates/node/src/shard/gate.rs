@@ -77,12 +77,7 @@ impl Gate {
 
     /// The copies that count are those of a new epoch.
     pub(super) fn reopen(&mut self, own: (HostId, u64), followers: &[(HostId, u64)]) {
-        let copies = self.messages.copies();
-        copies.advance(own.0, own.1);
-        let stays = |host: &HostId| followers.iter().any(|(stays, _)| stays == host);
-        let lost: Vec<HostId> =
-            copies.hosts().filter(|host| *host != own.0 && !stays(host)).collect();
-        lost.into_iter().for_each(|host| copies.drop_copy(host));
+        self.messages.copies().reopen(own, followers);
     }
 
     /// Of a copy that leads from now on, with the others that count.

@@ -4,15 +4,16 @@
 
 use super::following::Following;
 use super::gate::Gate;
-use super::leading::Leading;
 use super::replica::{Replica, replica_limits};
 use super::{HeldCall, KeptAnswer, Shard, Slot};
 use crate::catalog::HostCatalog;
 use crate::clock;
-use crate::message::{Envelope, Opening};
+use crate::message::Envelope;
 use lockstep_cluster::{Command, Epoch};
+use lockstep_host::copies::Opening;
 use lockstep_host::follower::codec::{CopyMessage, OfCopy};
 use lockstep_host::follower::{Applied, FollowerError, Led, Promotion};
+use lockstep_host::leading::Leading;
 use lockstep_host::partition::{self, PartitionHost};
 use lockstep_host::placement::Placement;
 use lockstep_host::recovery::{EntrySources, LoggedChange};

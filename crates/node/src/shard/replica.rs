@@ -2,7 +2,6 @@
 
 use super::following::Following;
 use super::gate::Gate;
-use super::leading::Leading;
 use super::opening::PendingOpening;
 use super::{HostFacts, HostSite};
 use crate::catalog::{HostCatalog, site_limits};
@@ -10,6 +9,7 @@ use crate::clock;
 use crate::log::SiteLog;
 use crate::options::MAX_PARTITIONS_PER_SITE;
 use crate::statistics::ReplicaStatistics;
+use lockstep_host::leading::Leading;
 use lockstep_host::placement::Placement;
 use lockstep_txn::replica::ReplicaLimits;
 use lockstep_types::{HostId, PartitionId, ReplicaId, ThreadId};

@@ -1,28 +1,64 @@
-//! The copies of partitions at this host, as far as the thread of the links has them: it takes what
+//! The copies of partitions at a host, as far as the thread of its links has them: it takes what
 //! leaders send, sends receipts at once, and gives the entries to the sites that apply them. When
 //! the control plane begins a new epoch, it seals the copies here, and, where this host is to lead,
-//! collects what the other copies report and says how the epoch opens.
+//! collects what the other copies report and determines how the epoch opens.
 //!
-//! The site of a leader seals its stream itself, because calls end there, and reports to this
+//! The site of a leader seals its stream itself, because calls end there, and reports to that
 //! thread. Everything here follows from messages and placements; no clock is read.
 
-use crate::message::{Envelope, FollowedPiece, Opening};
-use lockstep_host::follower::codec::{CopyMessage, OfCopy};
-use lockstep_host::placement::Placement;
+use crate::follower::codec::{CopyMessage, OfCopy};
+use crate::placement::Placement;
 use lockstep_txn::replica::{
-    CopyPlan, EpochHistory, FollowerStream, NotTaken, Receipt, Receipts, ReplicaFaults, SealReport,
-    Survivor, Taken, ToFollower, plan_takeover,
+    CopyPlan, EpochHistory, FollowerStream, NotTaken, Piece, Receipt, Receipts, ReplicaFaults,
+    SealReport, Survivor, Taken, ToFollower, plan_takeover,
 };
 use lockstep_types::{HostId, PartitionId, ThreadId};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// What a copy of a partition gets to apply.
+pub struct FollowedPiece {
+    /// The partition.
+    pub partition: PartitionId,
+    /// Entries that follow those before.
+    pub piece: Option<Piece>,
+    /// Entries up to this one may be applied.
+    pub horizon: u64,
+    /// The digest that the leader has at a position, if it is to be compared.
+    pub digest: Option<(u64, u64)>,
+}
+
+/// How a partition's epoch opens, in which a copy here leads: all copies in sync are sealed for it.
+pub struct Opening {
+    /// The partition.
+    pub partition: PartitionId,
+    /// The epoch.
+    pub epoch: u32,
+    /// The other copies in sync, and up to which entry each has the log.
+    pub followers: Vec<(HostId, u64)>,
+    /// The hosts of all copies in sync.
+    pub in_sync: Vec<HostId>,
+    /// Of a copy that followed: its last entry, where its epochs began, and what others may lack.
+    /// None where the leader stays.
+    pub log: Option<(u64, EpochHistory, Vec<Piece>)>,
+}
+
+/// What the copies of a host give to a thread.
+pub enum ToThread {
+    /// To a leader's site, or to the thread of the links of the host that is to lead.
+    Copy(OfCopy),
+    /// To the site of a copy here: entries to apply.
+    Follow(FollowedPiece),
+    /// To the site of a copy here, which is to lead.
+    Open(Opening),
+}
+
 /// What is to be sent, and to which thread of which host.
-pub(super) type Sends = Vec<(ThreadId, Envelope)>;
+pub type Sends = Vec<(ThreadId, ToThread)>;
 
 /// What the control plane is to change, because copies are not as it takes them to be, if the
 /// partition is still of the epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wish {
+pub enum Wish {
     /// Another copy is to lead: its log has the greatest end.
     MoveLeader(PartitionId, HostId, u32),
     /// A copy does not count: it cannot go on from where it is.
@@ -54,7 +90,7 @@ struct Taking {
 }
 
 /// The copies of this host.
-pub(super) struct Copies {
+pub struct Copies {
     host: HostId,
     /// By partition, its epoch in the newest placement.
     epochs: Vec<u32>,
@@ -65,6 +101,8 @@ pub(super) struct Copies {
     /// Copies for which a receipt may be due.
     touched: BTreeSet<PartitionId>,
     wishes: Vec<Wish>,
+    dropped: Vec<(PartitionId, u32)>,
+    faults: ReplicaFaults,
 }
 
 /// Reports for later epochs that are kept: one of each copy.
@@ -72,7 +110,7 @@ const EARLY_REPORTS_MAX: usize = 1 << 14;
 
 impl Copies {
     /// The copies that a host has at first, empty ones.
-    pub(super) fn new(placement: &Placement) -> Copies {
+    pub fn new(placement: &Placement) -> Copies {
         let mut followed = BTreeMap::new();
         for site in placement.sites() {
             for replica in placement.followed_by(site) {
@@ -98,19 +136,22 @@ impl Copies {
             early: Vec::new(),
             touched: BTreeSet::new(),
             wishes: Vec::new(),
+            dropped: Vec::new(),
+            faults: ReplicaFaults::default(),
         }
+    }
+
+    /// Breaks them, for the tests of the checks.
+    pub fn inject(&mut self, faults: ReplicaFaults) {
+        self.faults = faults;
+        self.followed.values_mut().for_each(|copy| copy.stream.inject(faults));
     }
 
     /// Takes what another host says of a copy, or the site of a leader here.
     ///
     /// # Errors
     /// It is not what a host of the cluster says: why.
-    pub(super) fn take(
-        &mut self,
-        from: HostId,
-        message: OfCopy,
-        sends: &mut Sends,
-    ) -> Result<(), String> {
+    pub fn take(&mut self, from: HostId, message: OfCopy, sends: &mut Sends) -> Result<(), String> {
         let OfCopy { partition, copy, said } = message;
         match said {
             CopyMessage::Stream(message, digest) if copy == self.host => {
@@ -132,7 +173,7 @@ impl Copies {
 
     /// Sends the receipts that are due, but for copies whose site lags: their leader is to be
     /// slowed down. True if some are held back.
-    pub(super) fn send_receipts(
+    pub fn send_receipts(
         &mut self,
         is_behind: impl Fn(PartitionId) -> bool,
         sends: &mut Sends,
@@ -152,7 +193,7 @@ impl Copies {
     }
 
     /// Another placement is in force: copies are sealed for their new epochs.
-    pub(super) fn follow_placement(&mut self, placement: &Placement, sends: &mut Sends) {
+    pub fn follow_placement(&mut self, placement: &Placement, sends: &mut Sends) {
         let partitions = (0..placement.partition_count()).map(PartitionId);
         for partition in partitions {
             self.follow_epoch(partition, placement, sends);
@@ -190,7 +231,7 @@ impl Copies {
         let Some(copy) = self.followed.get_mut(&partition) else { return };
         assert!(copy.epoch < epoch, "epochs ascend");
         if !is_here(&leader) && !followers.iter().any(is_here) {
-            tracing::error!(%partition, epoch, "the copy of this host is out of sync");
+            self.dropped.push((partition, epoch));
             self.followed.remove(&partition);
             return;
         }
@@ -241,8 +282,7 @@ impl Copies {
             sealed: sealed.clone(),
         };
         let survivors: Vec<Survivor> = taking.reports.iter().map(survivor).collect();
-        let faults = ReplicaFaults::default();
-        let takeover = plan_takeover(taking.epoch, &taking.in_sync, &survivors, faults)
+        let takeover = plan_takeover(taking.epoch, &taking.in_sync, &survivors, self.faults)
             .expect("every copy in sync is sealed for the epoch");
         if takeover.leader != self.host {
             return self.wishes.push(Wish::MoveLeader(partition, takeover.leader, taking.epoch));
@@ -254,12 +294,22 @@ impl Copies {
         let log = self.followed.remove(&partition).map(|followed| followed.stream.into_log());
         let (followers, in_sync) = (takeover.followers(), takeover.in_sync());
         let opening = Opening { partition, epoch: taking.epoch, followers, in_sync, log };
-        sends.push((taking.site, Envelope::Open(Box::new(opening))));
+        sends.push((taking.site, ToThread::Open(opening)));
     }
 
     /// What the control plane is to change.
-    pub(super) fn take_wishes(&mut self) -> Vec<Wish> {
+    pub fn take_wishes(&mut self) -> Vec<Wish> {
         std::mem::take(&mut self.wishes)
+    }
+
+    /// The copies of this host that are out of sync since the last call, and in which epoch.
+    pub fn take_dropped(&mut self) -> Vec<(PartitionId, u32)> {
+        std::mem::take(&mut self.dropped)
+    }
+
+    /// The newest epoch of a partition that the copies here know.
+    pub fn epoch_of(&self, partition: PartitionId) -> u32 {
+        self.epochs[partition.index()]
     }
 }
 
@@ -269,7 +319,7 @@ fn send(
     (partition, copy): (PartitionId, HostId),
     said: CopyMessage,
 ) {
-    sends.push((to, Envelope::Copy(Box::new(OfCopy { partition, copy, said }))));
+    sends.push((to, ToThread::Copy(OfCopy { partition, copy, said })));
 }
 
 /// A message of the leader.
@@ -302,6 +352,6 @@ fn take_stream(
         false => stream.settled(),
     };
     let piece = FollowedPiece { partition: own.0, piece, horizon, digest };
-    sends.push((*site, Envelope::Follow(Box::new(piece))));
+    sends.push((*site, ToThread::Follow(piece)));
     Ok(())
 }
