@@ -72,7 +72,12 @@ pub fn read(
     let kfactor = arguments.get_one::<u8>("kfactor").copied().unwrap_or(0);
     let terms = ClusterTerms::new(hosts, sites, kfactor, options);
     terms.partition_count()?;
-    Ok(Some(ClusterMembership { host: HostId(position as u32), addresses, terms }))
+    Ok(Some(ClusterMembership {
+        host: HostId(position as u32),
+        addresses,
+        terms,
+        reservation: None,
+    }))
 }
 
 /// What a host is started as, in words.

@@ -3,8 +3,10 @@
 use crate::links::{ClusterMembership, ClusterTerms};
 use crate::server::{Server, ServerConfiguration};
 use lockstep_types::HostId;
+use socket2::{Domain, Socket, Type};
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 
 /// What the hosts of a new cluster with K + 1 copies of each partition are started with, each on
 /// ports of its own for the others.
@@ -16,16 +18,15 @@ pub fn members(
     kfactor: u8,
     configuration: impl Fn() -> ServerConfiguration,
 ) -> io::Result<Vec<ServerConfiguration>> {
-    let free = |_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
-    // All at the same time, so that no port is taken twice.
-    let listeners = (0..hosts).map(free).collect::<io::Result<Vec<TcpListener>>>()?;
-    let addresses =
-        listeners.iter().map(TcpListener::local_addr).collect::<io::Result<Vec<SocketAddr>>>()?;
-    let member = |host| {
+    let reserved = (0..hosts).map(|_| reserve_port()).collect::<io::Result<Vec<_>>>()?;
+    let addresses: Vec<SocketAddr> = reserved.iter().map(|(address, _)| *address).collect();
+    let member = |host: u32| {
         let mut configuration = configuration();
         let terms = ClusterTerms::new(hosts, configuration.sites, kfactor, &configuration.options);
         let addresses = addresses.clone();
-        configuration.cluster = Some(ClusterMembership { host: HostId(host), addresses, terms });
+        let reservation = Some(Arc::clone(&reserved[host as usize].1));
+        let host = HostId(host);
+        configuration.cluster = Some(ClusterMembership { host, addresses, terms, reservation });
         configuration
     };
     Ok((0..hosts).map(member).collect())
@@ -37,4 +38,33 @@ pub fn start(members: Vec<ServerConfiguration>) -> Vec<io::Result<Server>> {
     let threads: Vec<_> = members.into_iter().map(start).collect();
     let panicked = |_| Err(io::Error::other("the start of a host panicked"));
     threads.into_iter().map(|thread| thread.join().unwrap_or_else(panicked)).collect()
+}
+
+/// A free port, and what keeps it free: a socket that is bound and never listens. The system gives
+/// the port to nobody, and the host that names it and reuses addresses can listen there.
+fn reserve_port() -> io::Result<(SocketAddr, Arc<Socket>)> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+    socket.set_reuse_address(true)?;
+    socket.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into())?;
+    let address = socket.local_addr()?.as_socket();
+    let address = address.ok_or_else(|| io::Error::other("the socket has no address"))?;
+    Ok((address, Arc::new(socket)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    #[test]
+    fn a_reserved_port_is_free_for_its_host_alone() {
+        let (address, reservation) = reserve_port().expect("there are free ports");
+        let other = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+        assert!(other.bind(&address.into()).is_err(), "it reuses no address");
+        // As a host does, the standard library reuses addresses.
+        drop(TcpListener::bind(address).expect("its host listens there"));
+        drop(reservation);
+        let other = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+        other.bind(&address.into()).expect("nobody has it");
+    }
 }

@@ -152,6 +152,9 @@ options! {
     host_timeout_ms: Milliseconds = 5_000, 100, 3_600_000, "ms",
         "With one copy of each partition: how long nothing may be heard of another host of the \
          cluster, which stops then. With more copies see suspect_after_ms.";
+    cluster_start_timeout_ms: Option<Milliseconds> = 0, 0, 86_400_000, "ms",
+        "How long a start waits for the other hosts of the cluster before it ends with what is \
+         missing, which is also logged after 5 s and then every 10 s; 0 for no limit.";
     heartbeat_interval_ms: Milliseconds = 50, 10, 60_000, "ms",
         "How often the hosts of a cluster send heartbeats to each other; the same at all of them.";
     suspect_after_ms: Milliseconds = 200, 30, 3_600_000, "ms",

@@ -21,12 +21,14 @@ fn free_addresses(count: usize) -> Vec<String> {
 struct Cluster {
     peers: Vec<String>,
     options: Vec<String>,
+    /// What is logged.
+    level: &'static str,
 }
 
 impl Cluster {
     fn new(count: usize, options: &str) -> Cluster {
         let options = options.split_whitespace().map(str::to_string).collect();
-        Cluster { peers: free_addresses(count), options }
+        Cluster { peers: free_addresses(count), options, level: "error" }
     }
 
     /// Starts a host, which waits for the others.
@@ -38,7 +40,7 @@ impl Cluster {
     fn spawn_with(&self, number: usize, ahead_s: &str) -> Host {
         let mut command = Command::new(env!("CARGO_BIN_EXE_lockstep-under-test"));
         command.env("CLOCK_SHIFT_S", ahead_s);
-        command.args(["--log", "error", "start"]);
+        command.args(["--log", self.level, "start"]);
         command.args(["--client", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
         command.args(["--internal", &self.peers[number], "--peers", &self.peers.join(",")]);
         Host::run(command.args(&self.options).stderr(Stdio::piped()))
@@ -127,6 +129,25 @@ fn a_killed_host_is_down_and_the_hosts_with_copies_lead_its_partitions() {
         let lines = text(&table.stdout);
         let lost = lines.lines().find(|line| line.trim_start().starts_with('2'));
         assert!(lost.is_some_and(|line| line.contains(" down ")), "{lines}");
+    }
+}
+
+/// A start reports which hosts are missing and why, and ends when its time is over.
+#[test]
+fn a_start_names_the_hosts_that_it_waits_for() {
+    let mut cluster = Cluster::new(3, COPIES);
+    cluster.options.extend(["--option", "cluster_start_timeout_ms=5600"].map(str::to_string));
+    cluster.level = "warn";
+    let mut hosts = [cluster.spawn(0), cluster.spawn(1)];
+    let missing = format!("host 2 at {}: no connection (Connection refused", cluster.peers[2]);
+    for host in &mut hosts {
+        let (is_well, said) = host.wait();
+        assert!(!is_well, "{said}");
+        let report = format!("the host has waited 5 s for its cluster to form: {missing}");
+        assert_eq!(said.matches(&report).count(), 1, "{said}");
+        let end = "the cluster was not formed in 5600 ms (option cluster_start_timeout_ms): ";
+        assert!(said.contains(&format!("{end}{missing}")), "{said}");
+        assert!(!said.contains("host 0 at") && !said.contains("host 1 at"), "{said}");
     }
 }
 

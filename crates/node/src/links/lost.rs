@@ -18,6 +18,7 @@ impl Links {
             self.members.begin_serving();
             self.tell_formed(Ok(()));
         }
+        self.watch_start()?;
         if let Err(problem) = self.install_placement() {
             return self.end(problem);
         }
@@ -112,7 +113,7 @@ impl Links {
     }
 
     /// This host cannot go on, unless it stops anyway.
-    fn end(&mut self, problem: String) -> io::Result<()> {
+    pub(super) fn end(&mut self, problem: String) -> io::Result<()> {
         if self.facts.drain.has_begun() {
             return Ok(());
         }

@@ -190,6 +190,27 @@ impl Membership {
         is_member && others.all(agrees) && self.may_answer()
     }
 
+    /// What the formation waits for, once this host is connected with the hosts that take part.
+    pub(super) fn awaited(&self) -> String {
+        let standing = self.control.standing();
+        match (self.control.member().leader(), self.state().is_some()) {
+            (None, _) => "the hosts are connected, and have not elected a leader".to_string(),
+            (Some(host), false) => {
+                format!("the hosts are connected, and host {host} has not formed the cluster")
+            }
+            _ if standing != Standing::Majority => {
+                "this host does not hear a majority of the hosts".to_string()
+            }
+            _ => "the other hosts have not confirmed what this one leads".to_string(),
+        }
+    }
+
+    /// Whether a host takes part, as far as is known.
+    pub(super) fn takes_part(&self, host: HostId) -> bool {
+        let record = self.state().and_then(|state| state.hosts.get(&host));
+        record.is_none_or(|record| record.state == HostState::Up)
+    }
+
     /// The host begins to serve.
     pub(super) fn begin_serving(&mut self) {
         self.stage = Stage::Serving;

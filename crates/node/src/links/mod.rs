@@ -13,6 +13,7 @@ mod lost;
 mod membership;
 mod peer;
 mod placement;
+mod starting;
 mod terms;
 
 pub use lockstep_link::ClusterId;
@@ -35,6 +36,8 @@ use membership::Membership;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 use peer::Peer;
+use socket2::Socket;
+use starting::StartWait;
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
@@ -72,6 +75,8 @@ pub struct ClusterMembership {
     pub addresses: Vec<SocketAddr>,
     /// What the hosts agree on.
     pub terms: ClusterTerms,
+    /// Keeps other sockets from the port of this host until it listens there; in tests.
+    pub reservation: Option<Arc<Socket>>,
 }
 
 impl ClusterMembership {
@@ -155,6 +160,8 @@ pub(crate) struct Links {
     unsent: VecDeque<Box<HostMessage>>,
     /// Waits until the cluster is formed.
     formed: Option<SyncSender<Result<(), String>>>,
+    /// Since when it waits, and when it was last said for what.
+    start: StartWait,
     now: ClockReading,
     is_stopping: bool,
 }
@@ -222,6 +229,7 @@ impl Links {
             sends: Vec::new(),
             unsent: VecDeque::new(),
             formed: Some(formed),
+            start: StartWait::begun(now),
             now,
             is_stopping: false,
             members: members.map_err(io::Error::other)?,
@@ -358,7 +366,7 @@ impl Links {
         }
         for number in 0..self.peers.len() {
             let Some(mut peer) = self.peers[number].take() else { continue };
-            if self.members.has_copies() {
+            if self.members.has_copies() || self.formed.is_some() {
                 peer.drop_silent(SILENCE_US, self.poll.registry(), self.now);
             }
             peer.dial_in_time(self.poll.registry(), self.now);
@@ -401,7 +409,7 @@ impl Links {
                     Ok(None) => break,
                     Err(error) => {
                         tracing::error!(host = %peer.host(), %error, "the connection ends");
-                        peer.fail();
+                        peer.fail(&error);
                         break;
                     }
                 };

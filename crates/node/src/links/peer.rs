@@ -4,7 +4,8 @@ use super::{ClusterTerms, HEADER, TERMS, header};
 use crate::message::HostMessage;
 use lockstep_base::elapsed::Elapsed;
 use lockstep_link::{
-    Accepting, ClockReading, HostIdentity, LimitError, Link, LinkLimits, OfferError, Refusal,
+    Accepting, ClockReading, HostIdentity, LimitError, Link, LinkError, LinkLimits, OfferError,
+    Refusal,
 };
 use lockstep_types::HostId;
 use mio::event::Event;
@@ -45,6 +46,8 @@ pub(super) struct Peer {
     /// Only a refusal is still to be written.
     is_closing: bool,
     own_host: HostId,
+    /// Why the last attempt to connect brought no connection.
+    problem: String,
 }
 
 impl Peer {
@@ -70,6 +73,7 @@ impl Peer {
             held: None,
             is_closing: false,
             own_host,
+            problem: "no attempt has ended yet".to_string(),
         })
     }
 
@@ -84,6 +88,17 @@ impl Peer {
     /// Whether the hosts are connected and have the same terms.
     pub(super) fn agrees(&self) -> bool {
         self.has_agreed && self.link.is_connected()
+    }
+
+    /// What is still missing until the hosts are connected and have the same terms; `None` once
+    /// they are.
+    pub(super) fn missing(&self) -> Option<String> {
+        let (host, address) = (self.host_id, self.address);
+        match (self.link.is_connected(), self.has_agreed) {
+            (true, true) => None,
+            (true, false) => Some(format!("host {host} at {address}: connected, no terms yet")),
+            _ => Some(format!("host {host} at {address}: no connection ({})", self.problem)),
+        }
     }
 
     /// How long nothing was heard of the host.
@@ -114,13 +129,18 @@ impl Peer {
         let waited = Elapsed::between_us(self.dialed_us, now.monotonic_us).us();
         let is_pending = self.stream.is_some() && !self.link.is_connected();
         if is_pending && waited > CONNECT_TIMEOUT_US {
+            let what = if self.link.has_connection() { "reply to the hello" } else { "answer" };
+            self.problem = format!("no {what} in {} ms", CONNECT_TIMEOUT_US / 1_000);
             self.close(registry);
         }
         if self.stream.is_some() || waited < patience * DIAL_EVERY_US {
             return;
         }
         self.dialed_us = now.monotonic_us;
-        let Ok(mut stream) = TcpStream::connect(self.address) else { return };
+        let mut stream = match TcpStream::connect(self.address) {
+            Ok(stream) => stream,
+            Err(error) => return self.problem = error.to_string(),
+        };
         let interest = Interest::READABLE | Interest::WRITABLE;
         if registry.register(&mut stream, self.token(), interest).is_ok() {
             self.stream = Some((stream, false));
@@ -136,6 +156,7 @@ impl Peer {
         now: ClockReading,
     ) -> Result<(), Refusal> {
         if let Err(refusal) = self.link.accept(accepting, now) {
+            self.problem = refusal.to_string();
             // A fresh socket takes so little; if not, the peer sees the close alone.
             let _ = stream.write(&refusal.to_bytes(lockstep_link::VersionRange::SUPPORTED));
             return Err(refusal);
@@ -159,8 +180,14 @@ impl Peer {
             if !event.is_writable() && !event.is_error() {
                 return;
             }
-            let is_sound = matches!(stream.take_error(), Ok(None)) && stream.peer_addr().is_ok();
-            if !is_sound || stream.set_nodelay(true).is_err() || self.link.dialed(now).is_err() {
+            let failed = stream.take_error().unwrap_or_else(Some);
+            let failed = failed.or_else(|| stream.peer_addr().err());
+            if let Some(error) = failed.or_else(|| stream.set_nodelay(true).err()) {
+                self.problem = error.to_string();
+                self.stream = None;
+                return;
+            }
+            if self.link.dialed(now).is_err() {
                 self.stream = None;
                 return;
             }
@@ -191,8 +218,9 @@ impl Peer {
 
     /// The link has found something wrong: what it still has to write is written, then the
     /// connection is closed.
-    pub(super) fn fail(&mut self) {
+    pub(super) fn fail(&mut self, error: &LinkError) {
         self.is_closing = true;
+        self.problem = error.to_string();
     }
 
     /// A session has begun: its first message are the terms.

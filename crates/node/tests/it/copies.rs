@@ -5,29 +5,25 @@ use crate::support::{Peer, configuration, eventually};
 use lockstep_node::{Server, local_cluster};
 use lockstep_types::Datum::{Int, Text};
 use lockstep_workloads::bank;
-use std::time::Duration;
 
 const ACCOUNTS: i64 = 30;
 
 /// Hosts of which a busy machine suspects none that runs.
-const SLOW: [&str; 3] = ["heartbeat_interval_ms=200", "suspect_after_ms=5000", "lease_ms=4000"];
-/// A cluster that a busy machine has not formed by then is left, and another one is started.
-const START_LIMIT: Duration = Duration::from_secs(20);
-const STARTS: usize = 3;
+const SLOW: [&str; 4] = [
+    "heartbeat_interval_ms=200",
+    "suspect_after_ms=5000",
+    "lease_ms=4000",
+    "cluster_start_timeout_ms=60000",
+];
 
 /// Starts a cluster of three hosts with two sites each and two copies of each partition, with a
 /// client at each host.
 fn cluster(options: &[&str]) -> (Vec<Option<Server>>, Vec<Option<Peer>>) {
     let options = [&SLOW, options].concat();
-    let start = |_| {
-        let members = local_cluster::members(3, 1, || configuration(2, &options, None));
-        let members = members.expect("there are free ports");
-        let (sender, started) = std::sync::mpsc::channel();
-        std::thread::spawn(move || sender.send(local_cluster::start(members)));
-        let started = started.recv_timeout(START_LIMIT).ok()?;
-        started.into_iter().collect::<std::io::Result<Vec<Server>>>().ok()
-    };
-    let servers = (0..STARTS).find_map(start).expect("a cluster is formed");
+    let members = local_cluster::members(3, 1, || configuration(2, &options, None));
+    let started = local_cluster::start(members.expect("there are free ports"));
+    let servers = started.into_iter().collect::<std::io::Result<Vec<Server>>>();
+    let servers = servers.expect("the cluster is formed");
     let peers = servers.iter().map(|server| Some(Peer::login(server.client_address())));
     let peers = peers.collect();
     (servers.into_iter().map(Some).collect(), peers)
