@@ -8,12 +8,13 @@ SOAK_STATEMENTS ?= 200000
 POWER_SEEDS ?= 20000
 CRASH_ROUNDS ?= 200
 FAILOVERS ?= 20
+NAMESPACE_ROUNDS ?= 20
 REPORT_SECONDS ?= 10
 # As many failovers as docs/benchmarks.md has: --kills 20 --suspensions 10
 CLUSTER_OPTIONS ?=
 COMPARE_OPTIONS ?= --repeats 2 --seconds 2 --latency-seconds 5
 
-.PHONY: help demo test check fix build bench-java bench-reports bench-compare compare bench-workloads bench-durability bench-mp bench-cluster bench-sql bench-load soak failover fuzz
+.PHONY: help demo test check fix build bench-java bench-reports bench-compare compare bench-workloads bench-durability bench-mp bench-cluster bench-sql bench-load soak failover namespaces fuzz
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -98,7 +99,7 @@ soak: ## random SQL, kill -9 and power cuts under load, the simulator with new s
 	    cargo run -q --release -p lockstep-testkit --bin random-sql || exit 1; done
 	CRASH_ROUNDS=$(CRASH_ROUNDS) POWER_ROUNDS=$(CRASH_ROUNDS) JAVA_ROUNDS=20 CRASH_SEED=$$(date +%s) \
 	  cargo test -q --release -p lockstep --test it crash -- --nocapture
-	$(MAKE) failover
+	$(MAKE) failover namespaces
 	MESSAGE_BYTES=1 cargo test -q -p lockstep-node --test it
 	MESSAGE_BYTES=1 cargo xtask test --only java --only python
 	cargo run --release -p lockstep-sim -- power --seeds $(POWER_SEEDS)
@@ -106,6 +107,9 @@ soak: ## random SQL, kill -9 and power cuts under load, the simulator with new s
 
 failover: ## VoltDB's clients in Python, Java and Go through FAILOVERS lost hosts each; needs Go 1.23
 	FAILOVERS=$(FAILOVERS) cargo xtask test --only failover
+
+namespaces: ## clients under NAMESPACE_ROUNDS faults of the network of each kind; needs root, nftables
+	NAMESPACE_ROUNDS=$(NAMESPACE_ROUNDS) cargo xtask test --only namespaces
 
 fuzz: ## every fuzz target for FUZZ_SECONDS (needs cargo-fuzz and a C++ compiler)
 	cargo run -q --manifest-path testing/fuzz/Cargo.toml --example seeds

@@ -45,6 +45,7 @@ const SUITES: &[Suite] = &[
         run: run_java_api,
     },
     Suite { name: "failover", about: "VoltDB's clients while a host is lost", run: run_failover },
+    Suite { name: "namespaces", about: "clients under faults of the network", run: run_namespaces },
     Suite { name: "golden", about: "recorded answers of VoltDB, kept floors", run: run_golden },
     Suite {
         name: "instructions",
@@ -178,6 +179,26 @@ fn run_failover(root: &Path) -> Result<Counts, String> {
             "--option",
             "lease_ms=600",
         ]),
+    };
+    counted(root, &mut command)
+}
+
+/// Each kind of fault once, or as many times as NAMESPACE_ROUNDS says.
+fn run_namespaces(root: &Path) -> Result<Counts, String> {
+    build_server(root)?;
+    let python = python_environment(root)?;
+    for (program, package) in [("nft", "nftables"), ("faketime", "faketime")] {
+        // The suite skips what needs them.
+        if let Err(problem) = require(program, package) {
+            println!("{problem}");
+        }
+    }
+    let mut command = Command::new(python);
+    command.arg("testing/clients/namespaces/run.py");
+    match std::env::var("NAMESPACE_ROUNDS") {
+        Ok(rounds) => command.args(["--rounds", &rounds, "--seconds", "2"]),
+        // By these options a busy machine suspects no host that runs.
+        Err(_) => command.args(["--option", "suspect_after_ms=500", "--option", "lease_ms=300"]),
     };
     counted(root, &mut command)
 }

@@ -2,6 +2,7 @@
 
 import pathlib
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -9,9 +10,28 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "python"))
 
-from server import READY, binary, free_port  # noqa: E402  (needs the path above)
+from server import READY, binary  # noqa: E402  (needs the path above)
 from voltdbclient import FastSerializer, VoltProcedure  # noqa: E402
 
+#: What the drivers' calls need.
+SCHEMA = """
+CREATE TABLE one (k BIGINT NOT NULL); PARTITION TABLE one ON COLUMN k;
+CREATE TABLE everywhere (k BIGINT NOT NULL);
+CREATE TABLE counter (n BIGINT NOT NULL);
+CREATE TABLE register (k BIGINT NOT NULL PRIMARY KEY, v BIGINT NOT NULL);
+PARTITION TABLE register ON COLUMN k;
+CREATE PROCEDURE add_one PARTITION ON TABLE one COLUMN k AS INSERT INTO one VALUES (?);
+CREATE PROCEDURE find PARTITION ON TABLE one COLUMN k AS SELECT COUNT(*) FROM one WHERE k = ?;
+CREATE PROCEDURE note AS INSERT INTO everywhere VALUES (?);
+CREATE PROCEDURE bump AS UPDATE counter SET n = n + 1;
+CREATE PROCEDURE get_one PARTITION ON TABLE register COLUMN k AS
+    SELECT v FROM register WHERE k = ?;
+CREATE PROCEDURE put_one PARTITION ON TABLE register COLUMN k PARAMETER 1 AS
+    UPDATE register SET v = ? WHERE k = ?;
+CREATE PROCEDURE cas_one PARTITION ON TABLE register COLUMN k PARAMETER 1 AS
+    UPDATE register SET v = ? WHERE k = ? AND v = ?;
+"""
+KEYS = 5
 START_TIMEOUT_S = 60
 STOP_TIMEOUT_S = 10
 CALL_TIMEOUT_S = 10
@@ -21,12 +41,21 @@ class Refused(Exception):
     """A call of the test itself failed."""
 
 
+def reserved_port():
+    """A socket that keeps its port from all but a host that is told to listen there."""
+    reserved = socket.socket()
+    reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    reserved.bind(("127.0.0.1", 0))
+    return reserved
+
+
 class Cluster:
     """Three hosts with K = 1. What they print is kept in a folder. Use as a context manager."""
 
     def __init__(self, folder, hosts=3, sites=2, options=()):
         self.folder, self.sites, self.options = folder, sites, options
-        self.ports = [free_port() for _ in range(3 * hosts)]
+        self.reserved = [reserved_port() for _ in range(3 * hosts)]
+        self.ports = [reserved.getsockname()[1] for reserved in self.reserved]
         self.peers = ["127.0.0.1:%d" % port for port in self.ports[:hosts]]
         self.addresses = ["127.0.0.1:%d" % port for port in self.ports[hosts:2 * hosts]]
         self.admin = ["127.0.0.1:%d" % port for port in self.ports[2 * hosts:]]
@@ -51,7 +80,8 @@ class Cluster:
         return self.folder / ("host-%d.%s" % (number, what))
 
     def _spawn(self, number):
-        command = [str(binary()), "start", "--kfactor", "1", "--sites", str(self.sites),
+        command = [*self.prefix(number), str(binary()), "start", "--kfactor", "1",
+                   "--sites", str(self.sites), "--option", "cluster_start_timeout_ms=60000",
                    "--internal", self.peers[number], "--peers", ",".join(self.peers),
                    "--client", self.addresses[number], "--admin", self.admin[number]]
         for option in self.options:
@@ -60,6 +90,11 @@ class Cluster:
                 open(self._log(number, "err"), "wb") as err:
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
         self.processes.append(process)
+
+    def prefix(self, number):
+        """The command that starts the command of a host."""
+        del number
+        return []
 
     def _wait_until_ready(self, number):
         deadline = time.monotonic() + START_TIMEOUT_S
@@ -96,6 +131,8 @@ class Cluster:
 
     def stop(self):
         """Ends all hosts."""
+        for reserved in self.reserved:
+            reserved.close()
         for process in self.processes:
             if process.poll() is None:
                 process.send_signal(signal.SIGCONT)
@@ -120,6 +157,13 @@ class Cluster:
             raise Refused("%s at host %d: %s %s" % (text, number, answer.status,
                                                     answer.statusString))
         return answer.tables
+
+    def fill(self):
+        """Makes the tables and procedures of the drivers."""
+        self.sql(0, SCHEMA)
+        self.sql(0, "INSERT INTO counter VALUES (0)")
+        for key in range(KEYS):
+            self.sql(0, "INSERT INTO register VALUES (%d, 0)" % key)
 
     def column(self, number, text):
         """The first column of an ad hoc query at one host."""

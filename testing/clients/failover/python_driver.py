@@ -19,6 +19,7 @@ from voltdbclient import FastSerializer, VoltProcedure  # noqa: E402
 
 BIGINT = FastSerializer.VOLTTYPE_BIGINT
 LIMIT_S = 10
+RETRY_S = 0.1
 KEYS = 5
 STRIDE = 1_000_000
 LINES = sys.stdout
@@ -55,8 +56,12 @@ class Plain:
             late = "timeout" in (answer.statusString or "")
             return "late" if late else "lost", None, answer.statusString
         if answer.status == -5:
-            self.lose()  # this host serves nothing: another one may
+            self.refused()
         return str(answer.status), answer.tables, answer.statusString
+
+    def refused(self):
+        """The host serves nothing: another one may."""
+        self.lose()
 
     def lose(self):
         """Gives the connection up; the next call takes another host."""
@@ -93,7 +98,26 @@ class Aware:
         return str(answer.status), answer.tables, answer.statusString
 
 
-KINDS = {"plain": Plain, "aware": Aware}
+class Sticky(Plain):
+    """One connection to one host each, in turn, which is made again at that host alone."""
+
+    def __init__(self, addresses, worker):
+        super().__init__([addresses[worker % len(addresses)]], worker)
+        self.failed_at_s = 0
+
+    def ready(self):
+        """Connects if there is no connection, not too often; whether there is one."""
+        if self.connection is None and time.monotonic() - self.failed_at_s < RETRY_S:
+            return False
+        if not super().ready():
+            self.failed_at_s = time.monotonic()
+        return self.connection is not None
+
+    def refused(self):
+        """The host may serve again."""
+
+
+KINDS = {"plain": Plain, "aware": Aware, "sticky": Sticky}
 
 
 class Driver:

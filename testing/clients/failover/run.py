@@ -23,24 +23,6 @@ import faults
 from cluster import Cluster, binary
 from history import Final, findings, hung, kinds_of, longest_gap_s
 
-SCHEMA = """
-CREATE TABLE one (k BIGINT NOT NULL); PARTITION TABLE one ON COLUMN k;
-CREATE TABLE everywhere (k BIGINT NOT NULL);
-CREATE TABLE counter (n BIGINT NOT NULL);
-CREATE TABLE register (k BIGINT NOT NULL PRIMARY KEY, v BIGINT NOT NULL);
-PARTITION TABLE register ON COLUMN k;
-CREATE PROCEDURE add_one PARTITION ON TABLE one COLUMN k AS INSERT INTO one VALUES (?);
-CREATE PROCEDURE find PARTITION ON TABLE one COLUMN k AS SELECT COUNT(*) FROM one WHERE k = ?;
-CREATE PROCEDURE note AS INSERT INTO everywhere VALUES (?);
-CREATE PROCEDURE bump AS UPDATE counter SET n = n + 1;
-CREATE PROCEDURE get_one PARTITION ON TABLE register COLUMN k AS
-    SELECT v FROM register WHERE k = ?;
-CREATE PROCEDURE put_one PARTITION ON TABLE register COLUMN k PARAMETER 1 AS
-    UPDATE register SET v = ? WHERE k = ?;
-CREATE PROCEDURE cas_one PARTITION ON TABLE register COLUMN k PARAMETER 1 AS
-    UPDATE register SET v = ? WHERE k = ? AND v = ?;
-"""
-KEYS = 5
 WORKERS = 6
 PAUSE_S = 2
 WARM_TIMEOUT_S = 60
@@ -76,7 +58,7 @@ class Round:
         """Runs the round; itself, with calls, findings and the longest gap."""
         shutil.rmtree(self.folder, ignore_errors=True)
         with Cluster(self.folder, options=self.options) as cluster:
-            self._fill(cluster)
+            cluster.fill()
             turned = (self.number + 1) % 3
             addresses = cluster.addresses[turned:] + cluster.addresses[:turned]
             with drivers.Driver(self.command, self.mode, WORKERS, addresses,
@@ -99,13 +81,6 @@ class Round:
                 self.found.pop(rule, None)
         self._keep_or_remove()
         return self
-
-    @staticmethod
-    def _fill(cluster):
-        cluster.sql(0, SCHEMA)
-        cluster.sql(0, "INSERT INTO counter VALUES (0)")
-        for key in range(KEYS):
-            cluster.sql(0, "INSERT INTO register VALUES (%d, 0)" % key)
 
     def _disturb(self, cluster, driver):
         """Waits for some calls, then kills or pauses a host; the moment of that."""
