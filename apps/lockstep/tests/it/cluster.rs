@@ -6,8 +6,12 @@ use super::{lockstep, text};
 use lockstep_client::{ConnectOptions, Connection, ParameterWriter};
 use lockstep_types::Value;
 use std::net::TcpListener;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+
+/// How long a test waits for what must come to be.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Addresses of free ports, as `--peers` takes them.
 fn free_addresses(count: usize) -> Vec<String> {
@@ -151,16 +155,27 @@ fn a_start_names_the_hosts_that_it_waits_for() {
     }
 }
 
-/// How often a thread of a host has gone to sleep so far.
-fn sleeps_of(host: &Host, thread: &str) -> u64 {
+/// The folder of a host's thread in `/proc`, once the thread has taken its name.
+fn task_of(host: &Host, thread: &str) -> PathBuf {
     let tasks = format!("/proc/{}/task", host.child.id());
-    let folders = std::fs::read_dir(tasks).expect("it runs");
-    let mut folders = folders.map(|task| task.expect("a task"));
-    let read = |folder: &std::fs::DirEntry, name| std::fs::read_to_string(folder.path().join(name));
-    let is_named =
-        |folder: &std::fs::DirEntry| read(folder, "comm").is_ok_and(|name| name.trim() == thread);
-    let folder = folders.find(is_named).expect("a thread of that name");
-    let status = read(&folder, "status").expect("it runs");
+    let has_name = |folder: &PathBuf| {
+        std::fs::read_to_string(folder.join("comm")).is_ok_and(|name| name.trim() == thread)
+    };
+    let begun = Instant::now();
+    loop {
+        let folders = std::fs::read_dir(&tasks).expect("the host runs");
+        let mut folders = folders.flatten().map(|task| task.path());
+        if let Some(folder) = folders.find(has_name) {
+            return folder;
+        }
+        assert!(begun.elapsed() < PATIENCE, "no thread {thread} after {PATIENCE:?}");
+        std::thread::yield_now();
+    }
+}
+
+/// How often a thread of a host has gone to sleep so far.
+fn sleeps_of(task: &Path) -> u64 {
+    let status = std::fs::read_to_string(task.join("status")).expect("the thread runs");
     let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
     line.and_then(|count| count.trim().parse().ok()).expect("the kernel counts them")
 }
@@ -168,11 +183,12 @@ fn sleeps_of(host: &Host, thread: &str) -> u64 {
 #[test]
 fn the_control_threads_of_idle_hosts_sleep() {
     let hosts = start(2, &[]);
-    let before = hosts.iter().map(|host| sleeps_of(host, "control")).collect::<Vec<u64>>();
+    let tasks = hosts.iter().map(|host| task_of(host, "control")).collect::<Vec<PathBuf>>();
+    let before = tasks.iter().map(|task| sleeps_of(task)).collect::<Vec<u64>>();
     // What is counted is what happens in this time; nothing is waited for.
     std::thread::sleep(Duration::from_secs(1));
-    for (host, before) in hosts.iter().zip(before) {
-        let slept = sleeps_of(host, "control") - before;
+    for (task, before) in tasks.iter().zip(before) {
+        let slept = sleeps_of(task) - before;
         assert!(slept < 200, "{slept} times in a second");
     }
 }
