@@ -4,10 +4,12 @@
 mod assign;
 mod java;
 mod parameter;
+mod plain;
 
 pub use assign::assign;
-pub(crate) use parameter::{NULL_TEXT, queued_list, statement_value};
+pub(crate) use parameter::{NULL_TEXT, queued_list, statement_parameter, statement_value};
 pub use parameter::{procedure_parameter, statement_parameters};
+pub(crate) use plain::value_of_type;
 
 use crate::arena::Arena;
 use lockstep_base::bytes::ByteReader;

@@ -12,6 +12,7 @@ pub(crate) use alone::joined_up;
 use crate::arena::Arena;
 use crate::change::{Work, partition_of_key};
 use crate::context::{Context, NoSubqueries};
+use crate::convert::{statement_parameter, statement_parameters};
 use crate::database::{Database, DatabaseOptions};
 use crate::error::SqlError;
 use crate::evaluate::evaluate;
@@ -20,9 +21,12 @@ use crate::query::{Executor, Flow, Run, Settings, write_query};
 use crate::statement::{PreparedStatement, check_start, read_tables, run_operation};
 use crate::watch::Watch;
 use lockstep_plan_ir::Expression;
+use lockstep_plan_ir::expression::Node;
 use lockstep_plan_ir::statement::{Coordinator, Execution, Fragment, KnownEntry, Query};
 use lockstep_storage::Tables;
-use lockstep_types::{Datum, HashRing, PartitionId, TableBuilder, TableSchema, TableView};
+use lockstep_types::{
+    Datum, HashRing, ParameterSet, PartitionId, TableBuilder, TableSchema, TableView,
+};
 
 /// Runs a body with a `Run` over a desk: everything in it lives as long as the desk's borrow.
 macro_rules! with_run {
@@ -84,7 +88,7 @@ pub fn fragments(prepared: &PreparedStatement) -> &[Fragment] {
 ///
 /// # Errors
 /// What the expression's evaluation refuses.
-pub fn owner(
+fn owner(
     expression: &Expression,
     parameters: &[Datum<'_>],
     timestamp_us: i64,
@@ -95,6 +99,28 @@ pub fn owner(
         Context { parameters, arena: &arena, now_us: timestamp_us, subqueries: &NoSubqueries };
     let value = evaluate(expression, &context, &Frame::new(&arena, 0))?;
     Ok(ring.partition_of(value))
+}
+
+/// As [`owner`], from a statement's parameters as they were sent. Where the value is one of them,
+/// the others are not converted: they are where the statement runs.
+///
+/// # Errors
+/// Parameters that do not fit, and what the expression's evaluation refuses.
+pub fn owner_of_given(
+    expression: &Expression,
+    prepared: &PreparedStatement,
+    given: ParameterSet<'_>,
+    timestamp_us: i64,
+    ring: &HashRing,
+) -> Result<PartitionId, SqlError> {
+    let arena = Arena::new();
+    let planned = &prepared.statement().parameters;
+    if let Node::Parameter(number) = expression.node {
+        let value = statement_parameter(given, planned, number.into(), &arena)?;
+        return Ok(ring.partition_of(value));
+    }
+    let parameters = statement_parameters(given, planned, &arena)?;
+    owner(expression, &parameters, timestamp_us, ring)
 }
 
 /// The partition of an index entry that a statement is known to add.

@@ -419,9 +419,9 @@ impl<O, C: Clone> Coordinator<O, C> {
         } else {
             let not_enlisted = self.initiator.not_enlisted(transaction, &round.partitions());
             // Index entries live wherever they live.
-            let of_statements = not_enlisted.iter().filter(|p| round.runs_statements(p.index()));
-            let of_statements: Vec<PartitionId> = of_statements.copied().collect();
-            if let Some(failure) = self.undeclared(transaction, &of_statements) {
+            let mut of_statements =
+                not_enlisted.iter().filter(|partition| round.runs_statements(partition.index()));
+            if let Some(failure) = self.undeclared(transaction, of_statements.next().copied()) {
                 return self.fail(transaction, failure, outputs);
             }
             if !not_enlisted.is_empty() {
@@ -438,15 +438,18 @@ impl<O, C: Clone> Coordinator<O, C> {
         mut round: Round,
         outputs: &mut Vec<CoordinatorOutput<O, C>>,
     ) {
-        let partitions = round.partitions();
+        let mut partitions = std::mem::take(&mut self.spare.partitions);
+        partitions.extend(round.busy());
         let last = round.is_last && !self.stop_everything;
         self.send_late(outputs);
-        let (number, addressed) = self.initiator.begin_round(transaction, &partitions, last);
+        let addressed = &mut self.spare.addressed;
+        let number =
+            self.initiator.begin_round_into(transaction, &partitions, last, None, addressed);
         let active = self.active.get_mut(&transaction).expect("it is in progress");
         let procedure_number = active.call.procedure_number;
         let time_limit = time_limit(active, self.limits, self.now_us);
         let writers = active.note_round(number, round.writers(&partitions), last);
-        for address in addressed {
+        for address in addressed.drain(..) {
             let tasks = std::mem::take(&mut round.tasks[address.partition.index()]).into();
             let entries = round.entries.remove(&address.partition);
             let entries = entries.map_or_else(Arc::default, Arc::from);
@@ -463,6 +466,8 @@ impl<O, C: Clone> Coordinator<O, C> {
             }));
             outputs.push(CoordinatorOutput::Send(numbered(address, message)));
         }
+        partitions.clear();
+        self.spare.partitions = partitions;
         self.begun_round(transaction, Some(round));
     }
 

@@ -9,14 +9,15 @@ use crate::parameters::with_parameters;
 use crate::partition::writes;
 use lockstep_exec::convert::array_elements;
 use lockstep_exec::distributed::{
-    CoordinatorContext, coordinate, coordinate_applied, fragments, owner, owner_of_entry, ship,
+    CoordinatorContext, coordinate, coordinate_applied, fragments, owner_of_entry, owner_of_given,
+    ship,
 };
 use lockstep_exec::entries::PartitionEntries;
 use lockstep_exec::lookup::{lookup_owner, lookups, read_places};
 use lockstep_exec::watch::Profiler;
 use lockstep_plan_ir::statement::{IndexUpkeep, Target};
 use lockstep_plan_ir::{Execution, Expression, Lookup};
-use lockstep_types::{Datum, Failure, HashRing, PartitionId};
+use lockstep_types::{Datum, Failure, HashRing, ParameterSet, PartitionId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -235,7 +236,8 @@ impl Round {
         self.busy().next().is_none()
     }
 
-    fn busy(&self) -> impl Iterator<Item = PartitionId> {
+    /// The same, one after the other.
+    pub(crate) fn busy(&self) -> impl Iterator<Item = PartitionId> {
         let numbered = (0..).map(PartitionId).zip(&self.tasks);
         numbered
             .filter(|(partition, tasks)| !tasks.is_empty() || self.has_entries(*partition))
@@ -408,7 +410,7 @@ pub(crate) fn home_of(
     }
     batch.iter().find_map(|bound| match &bound.statement.statement().execution {
         Execution::Local { routing: Some(value), .. } => {
-            with_parameters(bound, |parameters| owner(value, parameters, timestamp_us, ring)).ok()
+            owner_of_value(bound, value, timestamp_us, ring).ok()
         }
         _ => None,
     })
@@ -436,7 +438,7 @@ fn only_partition(
     }
     let partition = match routing {
         None => desk.home,
-        Some(value) => owners_of(bound, value, desk)?[0],
+        Some(value) => first_owner_of(bound, value, desk)?,
     };
     Ok(Some((FragmentPart::Whole, partition)))
 }
@@ -463,7 +465,7 @@ fn places(
         let partitions = match &fragment.target {
             Target::All => all().collect(),
             Target::One => vec![desk.home],
-            Target::Owner(value) => vec![owners_of(bound, value, desk)?[0]],
+            Target::Owner(value) => vec![first_owner_of(bound, value, desk)?],
             Target::Owners(values) => {
                 let mut owners = BTreeSet::new();
                 for value in values {
@@ -540,19 +542,60 @@ fn owners_of(
     value: &Expression,
     desk: &Desk<'_>,
 ) -> Result<Vec<PartitionId>, Failure> {
-    let Some(question) = Lookup::of(value) else { return Ok(vec![owner_of(bound, value, desk)?]) };
-    if desk.ring.partition_count() == 1 {
-        return Ok(vec![PartitionId(0)]);
+    match found_places(bound, value) {
+        Some(places) if desk.ring.partition_count() > 1 => Ok(places.to_vec()),
+        _ => Ok(vec![owner_of(bound, value, desk)?]),
     }
-    let number = lookups(bound.statement.statement()).iter().position(|asked| *asked == value);
-    let found = bound.found.as_ref().zip(number).and_then(|(found, number)| found.get(number));
-    match found {
-        Some(places) if !places.is_empty() => Ok(places.clone()),
-        _ => with_parameters(bound, |parameters| {
-            let now_us = desk.context.timestamp_us;
-            Ok(vec![lookup_owner(&question, parameters, now_us, desk.ring)?])
-        }),
+}
+
+/// The first of them.
+fn first_owner_of(
+    bound: &BoundStatement,
+    value: &Expression,
+    desk: &Desk<'_>,
+) -> Result<PartitionId, Failure> {
+    match found_places(bound, value) {
+        Some(places) if desk.ring.partition_count() > 1 => Ok(places[0]),
+        _ => owner_of(bound, value, desk),
     }
+}
+
+/// Where a global index has found the rows with a value, if one was asked and has.
+fn found_places<'b>(bound: &'b BoundStatement, value: &Expression) -> Option<&'b [PartitionId]> {
+    let found = bound.found.as_ref()?;
+    let asked = lookups(bound.statement.statement());
+    let number = asked.iter().position(|asked| *asked == value)?;
+    found.get(number).map(Vec::as_slice).filter(|places| !places.is_empty())
+}
+
+/// The partition of rows with a value, or of the entry of an index with it.
+fn owner_of(
+    bound: &BoundStatement,
+    value: &Expression,
+    desk: &Desk<'_>,
+) -> Result<PartitionId, Failure> {
+    let now_us = desk.context.timestamp_us;
+    if let Some(question) = Lookup::of(value) {
+        if desk.ring.partition_count() == 1 {
+            return Ok(PartitionId(0));
+        }
+        return with_parameters(bound, |parameters| {
+            lookup_owner(&question, parameters, now_us, desk.ring)
+        });
+    }
+    owner_of_value(bound, value, now_us, desk.ring)
+}
+
+/// The partition of rows with a value that no index is asked for.
+fn owner_of_value(
+    bound: &BoundStatement,
+    value: &Expression,
+    now_us: i64,
+    ring: &HashRing,
+) -> Result<PartitionId, Failure> {
+    let given = ParameterSet::new(&bound.parameters)
+        .map_err(|error| Failure::graceful(error.to_string()))?;
+    owner_of_given(value, &bound.statement, given, now_us, ring).map_err(|e| e.to_failure())
 }
 
 /// The partitions of the elements of an array parameter, at least one: of an empty array any one
@@ -577,14 +620,4 @@ enum Merged {
     Found(Vec<Vec<PartitionId>>),
     Result(Vec<u8>),
     Shipped(Vec<Vec<u8>>),
-}
-
-fn owner_of(
-    bound: &BoundStatement,
-    value: &Expression,
-    desk: &Desk<'_>,
-) -> Result<PartitionId, Failure> {
-    with_parameters(bound, |parameters| {
-        owner(value, parameters, desk.context.timestamp_us, desk.ring)
-    })
 }

@@ -119,7 +119,7 @@ impl<O, C: Clone> Coordinator<O, C> {
         active.ending = Some((outcome, tables));
         let round = Round::of_entries(entries, self.ring.partition_count());
         let not_enlisted = self.initiator.not_enlisted(transaction, &round.partitions());
-        match self.undeclared(transaction, &not_enlisted) {
+        match self.undeclared(transaction, not_enlisted.first().copied()) {
             Some(failure) => self.fail(transaction, failure, outputs),
             None => self.send_round(transaction, round, outputs),
         }

@@ -2,7 +2,7 @@
 //! and the texts of refusals, are those that VoltDB's clients know: the names in them are those
 //! of Java's types.
 
-use super::{array_parameter, hex_bytes, java};
+use super::{array_parameter, hex_bytes, java, value_of_type};
 use crate::arena::Arena;
 use crate::cast::{decimal_of_float, number_of_text};
 use crate::error::{ErrorKind, SqlError, state};
@@ -76,21 +76,70 @@ pub fn statement_parameters<'a>(
     planned: &[StatementParameter],
     arena: &'a Arena,
 ) -> Result<Vec<Datum<'a>>, SqlError> {
-    let refused =
-        |message: String| SqlError::new(ErrorKind::Statement, state::INVALID_PARAMETER, message);
-    if given.count() != planned.len() {
-        let (expected, passed) = (planned.len(), given.count());
-        return Err(refused(format!(
-            "SQL error while compiling query: Incorrect number of parameters passed: expected \
-             {expected}, passed {passed}"
-        )));
-    }
+    require_count(given, planned)?;
     let mut values = Vec::with_capacity(planned.len());
+    // What most clients send: values of the planned types.
+    let mut rest = given.bytes();
+    for parameter in planned {
+        let Some((value, behind)) = value_of_type(wanted(parameter), rest, arena) else {
+            return converted_parameters(given, planned, values, arena);
+        };
+        values.push(value);
+        rest = behind;
+    }
+    Ok(values)
+}
+
+#[cold]
+fn converted_parameters<'a>(
+    given: ParameterSet<'a>,
+    planned: &[StatementParameter],
+    mut values: Vec<Datum<'a>>,
+    arena: &'a Arena,
+) -> Result<Vec<Datum<'a>>, SqlError> {
+    values.clear();
     for (parameter, planned) in given.iter().zip(planned) {
         let parameter = parameter.map_err(|error| refused(error.to_string()))?;
         values.push(statement_value(parameter, planned, arena)?);
     }
     Ok(values)
+}
+
+/// One of a statement's parameters, as [`statement_parameters`] gives it; the others are not
+/// looked at.
+///
+/// # Errors
+/// A wrong number of parameters, or that the type does not take it.
+pub(crate) fn statement_parameter<'a>(
+    given: ParameterSet<'a>,
+    planned: &[StatementParameter],
+    number: usize,
+    arena: &'a Arena,
+) -> Converted<'a> {
+    require_count(given, planned)?;
+    let parameter = given.get(number).expect("a plan names the parameters that it has");
+    let parameter = parameter.map_err(|error| refused(error.to_string()))?;
+    statement_value(parameter, &planned[number], arena)
+}
+
+fn require_count(given: ParameterSet<'_>, planned: &[StatementParameter]) -> Result<(), SqlError> {
+    if given.count() == planned.len() {
+        return Ok(());
+    }
+    Err(refused(format!(
+        "SQL error while compiling query: Incorrect number of parameters passed: expected {}, \
+         passed {}",
+        planned.len(),
+        given.count()
+    )))
+}
+
+fn refused(message: String) -> SqlError {
+    SqlError::new(ErrorKind::Statement, state::INVALID_PARAMETER, message)
+}
+
+fn wanted(planned: &StatementParameter) -> ProcedureParameter {
+    ProcedureParameter { sql_type: planned.sql_type, is_array: planned.is_array }
 }
 
 /// One parameter of a statement.
@@ -102,8 +151,7 @@ pub(crate) fn statement_value<'a>(
     planned: &StatementParameter,
     arena: &'a Arena,
 ) -> Converted<'a> {
-    let wanted = ProcedureParameter { sql_type: planned.sql_type, is_array: planned.is_array };
-    procedure_parameter(given, wanted, arena).map_err(|error| {
+    procedure_parameter(given, wanted(planned), arena).map_err(|error| {
         let message = error.message();
         let message = message.split_once("VoltTypeException: ").map_or(message, |(_, m)| m);
         let message = format!("Unable to execute adhoc sql statement(s): {message}");

@@ -30,13 +30,16 @@ pub(super) struct OneRound<O> {
 #[derive(Default)]
 pub(super) struct Spare {
     answers: Vec<Vec<(PartitionId, OneRoundAnswer)>>,
-    addressed: Vec<Addressed>,
+    pub(super) addressed: Vec<Addressed>,
+    pub(super) partitions: Vec<PartitionId>,
 }
 
 impl Spare {
     /// Whether the lists are empty, and at most `limit`.
     pub(super) fn is_within(&self, limit: usize) -> bool {
-        let are_empty = self.answers.iter().all(Vec::is_empty) && self.addressed.is_empty();
+        let are_empty = self.answers.iter().all(Vec::is_empty)
+            && self.addressed.is_empty()
+            && self.partitions.is_empty();
         are_empty && self.answers.len() <= limit
     }
 }

@@ -36,10 +36,10 @@ impl<O, C: Clone> Coordinator<O, C> {
         first_round: &Round,
     ) -> Result<(), Failure> {
         let active = self.active.get_mut(&transaction).expect("it is in progress");
-        let mut set = first_round.partitions();
-        let of_statements = if first_round.covers(&active.batch) {
-            set.clone()
-        } else {
+        let mut set = std::mem::take(&mut self.spare.partitions);
+        set.extend(first_round.busy());
+        let mut of_statements = None;
+        if !first_round.covers(&active.batch) {
             let context = desk_context(active, self.limits, self.timing.as_ref(), self.now_us);
             let desk = Desk {
                 ring: &self.ring,
@@ -49,15 +49,15 @@ impl<O, C: Clone> Coordinator<O, C> {
                 profile_clock: self.profile_clock,
             };
             set.extend(Round::partitions_of_known(&active.batch, &desk)?);
-            Round::partitions_of(&active.batch, &desk)?
-        };
+            of_statements = Some(Round::partitions_of(&active.batch, &desk)?);
+        }
         let declared = &active.call.declared;
-        let not_enlisted: Vec<PartitionId> =
-            of_statements.iter().filter(|needed| !declared.contains(needed)).copied().collect();
-        set.extend(of_statements);
+        let mut needed = of_statements.as_ref().unwrap_or(&set).iter();
+        let other = needed.find(|needed| !declared.contains(needed)).copied();
+        set.extend(of_statements.into_iter().flatten());
         set.extend(declared);
         set.extend(&active.needed);
-        if let Some(failure) = self.undeclared(transaction, &not_enlisted) {
+        if let Some(failure) = self.undeclared(transaction, other) {
             return Err(failure);
         }
         let active = self.active.get_mut(&transaction).expect("it is in progress");
@@ -68,21 +68,23 @@ impl<O, C: Clone> Coordinator<O, C> {
         set.dedup();
         active.partition_count = set.len() as u32;
         self.initiator.enlist(transaction, &set);
+        set.clear();
+        self.spare.partitions = set;
         Ok(())
     }
 
-    /// Why a procedure that declares its partitions may not go on to others.
+    /// Why a procedure that declares its partitions may not go on to another one.
     pub(crate) fn undeclared(
         &self,
         transaction: TransactionId,
-        not_enlisted: &[PartitionId],
+        other: Option<PartitionId>,
     ) -> Option<Failure> {
+        let other = other?;
         let active = &self.active[&transaction];
         let MultiWork::Procedure { procedure, .. } = &active.call.work else { return None };
         if active.call.declared.is_empty() {
             return None;
         }
-        let other = not_enlisted.first()?;
         let text = active.batch.front().map_or("", |bound| &bound.statement.statement().text);
         Some(Failure::graceful(format!(
             "VOLTDB ERROR: SQL ERROR procedure {} declares the partitions of its PARTITION ON \
