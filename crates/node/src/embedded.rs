@@ -61,8 +61,10 @@ impl EmbeddedHost {
         let planning = plan.planning.clone();
         let catalog =
             HostCatalog::new(plan, &natives).map_err(|error| Failure::graceful(error.message))?;
+        let mut site = Site::new(PartitionId(0), ring.clone(), &limits);
+        site.set_log_kept(false);
         Ok(EmbeddedHost {
-            site: Site::new(PartitionId(0), ring.clone(), &limits),
+            site,
             coordinator: Coordinator::new(ring, &limits),
             statistics: ReplicaStatistics::new(&catalog),
             catalog: Arc::new(catalog),
@@ -265,11 +267,13 @@ impl EmbeddedHost {
     /// From now on what is logged is kept, to be taken by [`EmbeddedHost::take_log`].
     pub fn keep_log(&mut self) {
         self.kept_log = Some(Vec::new());
+        self.site.set_log_kept(true);
     }
 
     /// What was logged since [`EmbeddedHost::keep_log`], as pieces for a replay.
     pub fn take_log(&mut self) -> Vec<Vec<u8>> {
         self.end_round();
+        self.site.set_log_kept(false);
         self.kept_log.take().unwrap_or_default()
     }
 

@@ -221,6 +221,8 @@ pub struct LogBuffer {
     named: Vec<u32>,
     bytes: Vec<u8>,
     entries: u64,
+    /// Somebody reads the entries; otherwise none is made.
+    is_kept: bool,
     /// Entries and bytes transferred so far.
     total_entries: u64,
     total_bytes: u64,
@@ -242,6 +244,7 @@ impl LogBuffer {
             named: Vec::new(),
             bytes: Vec::new(),
             entries: 0,
+            is_kept: true,
             total_entries: 0,
             total_bytes: 0,
         }
@@ -257,6 +260,19 @@ impl LogBuffer {
         assert!(version >= self.catalog_version, "catalog versions grow");
         self.catalog_version = version;
         self.needs_base = true;
+    }
+
+    /// Whether somebody reads the entries, as is so from the start unless it is said: of a log that
+    /// is written nowhere they are numbered only.
+    pub fn set_kept(&mut self, is_kept: bool) {
+        assert_eq!(self.entries, 0, "what was logged is handed over first");
+        self.is_kept = is_kept;
+    }
+
+    /// Whether somebody reads the entries.
+    #[inline]
+    pub fn is_kept(&self) -> bool {
+        self.is_kept
     }
 
     /// The log goes on after an entry of this number that was read back.
@@ -277,6 +293,9 @@ impl LogBuffer {
         parameters: &ParameterSet<'_>,
     ) {
         assert!(!header.repeated, "what runs again is logged once");
+        if !self.is_kept {
+            return self.number_only();
+        }
         let base = self.base + u32::from(self.needs_base);
         let has_name = self.named.get(procedure as usize) == Some(&base);
         let named = if has_name { 0 } else { NAMED };
@@ -300,6 +319,14 @@ impl LogBuffer {
         self.bytes.extend_from_slice(parameters.bytes());
     }
 
+    /// An entry that nobody reads: it has its number, which tells snapshots what they have.
+    #[inline]
+    pub fn number_only(&mut self) {
+        assert!(!self.is_kept, "what is read is made");
+        self.sequence += 1;
+        self.needed = self.sequence;
+    }
+
     #[cold]
     fn note_named(&mut self, procedure: u32) {
         let place = procedure as usize;
@@ -316,6 +343,9 @@ impl LogBuffer {
         let again = matches!(kind, EntryKind::Withdrawn | EntryKind::Vote);
         assert!(!header.repeated || again, "what runs again is logged once");
         assert_ne!(kind, EntryKind::Command, "commands have a way of their own");
+        if !self.is_kept {
+            return self.number_only();
+        }
         self.begin(header, kind as u8, body.len()).append_to(&mut self.bytes);
         self.bytes.extend_from_slice(body);
     }
@@ -331,6 +361,7 @@ impl LogBuffer {
         is_implied: bool,
     ) {
         assert!(!header.repeated, "a decision is logged once");
+        assert!(self.is_kept, "what is not logged has no decision");
         let needed = self.needed;
         let is_byte = |writer: WriterRound| writer.partition.0 < 0x80 && writer.round < 0x80;
         if writers.len() <= FEW_WRITERS && writers.clone().all(is_byte) {
@@ -470,6 +501,7 @@ impl LogBuffer {
     /// # Panics
     /// An invariant is broken.
     pub fn check_invariants(&self) {
+        assert!(self.is_kept || self.entries == 0, "what nobody reads is not made");
         assert_eq!(self.bytes.is_empty(), self.entries == 0, "entries have bytes");
         assert!(self.entries <= self.sequence, "every entry has taken a number of its own");
         assert!(self.needed <= self.sequence, "others depend on entries that there are");

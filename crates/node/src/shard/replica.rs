@@ -102,6 +102,9 @@ impl Replica {
             .is_replicated()
             .then(|| Box::new(Leading::first(partition, placement, limits)));
         site.set_followed(leading.is_some());
+        // The digest of changes tells its position in the log.
+        let is_read = log.is_some() || leading.is_some() || facts.options.replica_digests.is_on();
+        site.set_log_kept(is_read);
         if placement.is_replicated() {
             site.remember_outcomes(site_limits(&facts.options).outcomes_kept());
             let threads = placement.followers_of(partition).iter();

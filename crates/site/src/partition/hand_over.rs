@@ -12,6 +12,13 @@ impl<H, A, C: Clone> Site<H, A, C> {
         self.is_followed = is_followed;
     }
 
+    /// Whether somebody reads the partition's log, as is so unless it is said: a host without a
+    /// command log and without copies numbers its entries only.
+    pub fn set_log_kept(&mut self, is_kept: bool) {
+        assert!(self.logged.is_empty(), "the log has nothing that is not decided");
+        self.log.set_kept(is_kept);
+    }
+
     /// The number of the last entry: what is read now may depend on all up to it.
     #[inline]
     pub fn log_sequence(&self) -> u64 {
@@ -50,7 +57,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
         self.log.take(spare)
     }
 
-    /// Forgets the entries of this round, where nobody keeps them: they are counted only.
+    /// Forgets the entries of this round, where nobody keeps them.
     #[inline]
     pub fn drop_log(&mut self) {
         if self.log.entries() > 0 {

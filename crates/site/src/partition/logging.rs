@@ -90,7 +90,9 @@ impl<H, A, C: Clone> Site<H, A, C> {
         call: &StatementCall,
         succeeded: bool,
     ) {
-        if self.logs_entry(header, succeeded) {
+        if self.logs_entry(header, succeeded) && !self.log.is_kept() {
+            self.log.number_only();
+        } else if self.logs_entry(header, succeeded) {
             let mut body = std::mem::take(&mut self.log_body);
             body.clear();
             for bound in &call.statements {
@@ -167,6 +169,9 @@ impl<H, A, C: Clone> Site<H, A, C> {
         header: &EntryHeader,
         succeeded: bool,
     ) {
+        if !self.log.is_kept() {
+            return self.log.number_only();
+        }
         match &fragments.work {
             Work::Tasks(work, _) => self.log_tasks(fragments, work, header, succeeded),
             Work::OneRound(call, _) => self.log_one_round(fragments, call, header, succeeded),
