@@ -156,6 +156,11 @@ fn partition_by<O>(
     let refused = |value: &str, reason: &str| {
         Err(routing::misrouted(&procedure.definition, value, column_type, reason))
     };
+    if column_type.is_integer()
+        && let Some(value) = invocation.parameters.integer_at(index.into())
+    {
+        return Ok(ring.partition_of(value));
+    }
     match invocation.parameters.get(usize::from(index)) {
         // A null of some type hashes like that type's; only one without is refused.
         Some(Ok(Parameter::Scalar(SqlType::Null, _))) if procedure.definition.read_only => {

@@ -107,6 +107,40 @@ impl<'a> ParameterSet<'a> {
         }
         parameters.next()
     }
+
+    /// The parameter at `index` if it is a BIGINT or an INTEGER, and so are all before it: what
+    /// most calls are routed by, without a walk over parameters of any type.
+    #[inline]
+    pub fn integer_at(&self, index: usize) -> Option<Datum<'a>> {
+        if index >= self.count() {
+            return None;
+        }
+        let mut bytes = self.bytes;
+        for _ in 0..index {
+            (_, bytes) = split_integer(bytes)?;
+        }
+        split_integer(bytes).map(|(value, _)| value)
+    }
+}
+
+/// A BIGINT or INTEGER at the beginning of `bytes`, and what follows it.
+#[inline]
+fn split_integer(bytes: &[u8]) -> Option<(Datum<'_>, &[u8])> {
+    const BIGINT: i8 = SqlType::BigInt.code();
+    const INTEGER: i8 = SqlType::Integer.code();
+    let (code, rest) = bytes.split_first()?;
+    let (number, null, rest) = match *code as i8 {
+        BIGINT => {
+            let (number, rest) = rest.split_first_chunk()?;
+            (i64::from_be_bytes(*number), i64::MIN, rest)
+        }
+        INTEGER => {
+            let (number, rest) = rest.split_first_chunk()?;
+            (i32::from_be_bytes(*number).into(), i32::MIN.into(), rest)
+        }
+        _ => return None,
+    };
+    Some((if number == null { Datum::Null } else { Datum::Int(number) }, rest))
 }
 
 /// Iterates over a call's parameters.
@@ -296,6 +330,21 @@ mod tests {
                 assert!(set.iter().any(|parameter| parameter.is_err()), "{cut}");
             }
         }
+    }
+
+    #[test]
+    fn integers_are_found_behind_integers() {
+        let mut writer = ParameterWriter::default();
+        writer.bigint(5).scalar(SqlType::Integer, Datum::Int(-6));
+        writer.scalar(SqlType::BigInt, Datum::Null).scalar(SqlType::Integer, Datum::Null);
+        writer.text("7").bigint(8);
+        let set = ParameterSet::new(writer.bytes()).expect("a set");
+        let found: Vec<Option<Datum<'_>>> = (0..7).map(|index| set.integer_at(index)).collect();
+        let (null, none) = (Some(Datum::Null), None);
+        let expected = [Some(Datum::Int(5)), Some(Datum::Int(-6)), null, null, none, none, none];
+        assert_eq!(found, expected);
+        let cut = ParameterSet::new(&writer.bytes()[..14]).expect("a set");
+        assert_eq!(cut.integer_at(1), None);
     }
 
     #[test]

@@ -85,7 +85,7 @@ impl SqlType {
 
     /// The wire code.
     #[inline]
-    pub fn code(self) -> i8 {
+    pub const fn code(self) -> i8 {
         self as i8
     }
 
