@@ -265,7 +265,7 @@ impl LogBuffer {
     /// Whether somebody reads the entries, as is so from the start unless it is said: of a log that
     /// is written nowhere they are numbered only.
     pub fn set_kept(&mut self, is_kept: bool) {
-        assert_eq!(self.entries, 0, "what was logged is handed over first");
+        assert_eq!(self.entries, 0, "what was logged is transferred first");
         self.is_kept = is_kept;
     }
 
