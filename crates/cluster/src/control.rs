@@ -142,7 +142,8 @@ impl Control {
         let copy = *self.state()?.partition(partition)?.copy_at(self.member.host())?;
         let is_open = self.leases.open_after_us(partition).is_some_and(|at_us| at_us <= now_us);
         let runs = !self.detector.is_stuck(copy.thread, now_us);
-        self.leases.held_until_us(partition).filter(|_| is_open && runs)
+        let until_us = self.leases.held_until_us(partition).filter(|_| is_open && runs)?;
+        Some(until_us.saturating_add(self.leases.grace_us()))
     }
 
     /// Serves a partition no longer, until it has a new epoch: the leader's part of a transfer.

@@ -220,9 +220,13 @@ impl Leases {
     /// executed, when the answer is written.
     pub fn holds(&self, partition: PartitionId, now_us: u64) -> bool {
         let open = self.open_after_us(partition).is_some_and(|at_us| at_us <= now_us);
-        let grace_us = if self.faults.serve_after_lease() { 4 * self.options.lease_us } else { 0 };
         let held = self.held_until_us(partition);
-        open && held.is_some_and(|until_us| now_us < until_us.saturating_add(grace_us))
+        open && held.is_some_and(|until_us| now_us < until_us.saturating_add(self.grace_us()))
+    }
+
+    /// How long after its end a lease still counts: not at all, unless that is broken.
+    pub(crate) fn grace_us(&self) -> u64 {
+        if self.faults.serve_after_lease() { 4 * self.options.lease_us } else { 0 }
     }
 
     /// When the lease of a partition ends, as far as it was granted until now.

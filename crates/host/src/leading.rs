@@ -19,7 +19,8 @@ pub struct Leading {
     pub stream: ReplicaStream,
     /// A digest that is to be compared.
     digest: Option<(u64, u64)>,
-    /// What was settled when positions were sent last.
+    /// What was safe and settled when positions were sent last.
+    safe: u64,
     settled: u64,
     /// The buffer of the entries of a round, for the next one.
     spare: Vec<u8>,
@@ -37,11 +38,12 @@ impl Leading {
 
     /// Of a stream that is open.
     pub fn of(stream: ReplicaStream) -> Leading {
-        Leading { stream, digest: None, settled: 0, spare: Vec::new() }
+        Leading { stream, digest: None, safe: 0, settled: 0, spare: Vec::new() }
     }
 
     /// Its sealed stream goes on in a later epoch, to these copies.
     pub fn reopen(&mut self, epoch: u32, followers: &[(HostId, u64)], limits: ReplicaLimits) {
+        assert!(self.stream.epoch() < epoch, "epochs ascend");
         let history = EpochHistory::of_epoch(0);
         let nothing = ReplicaStream::open(0, 0, history, &[], [], limits);
         let sealed = std::mem::replace(&mut self.stream, nothing);
@@ -78,9 +80,11 @@ impl Leading {
             return false;
         }
         let settled = site.settled_sequence();
-        let is_news = all && (settled != self.settled || self.digest.is_some());
+        // Where there are several, a copy applies only what all of them have.
+        let is_safe_news = safe != self.safe && self.stream.followers().count() > 1;
+        let is_news = all && (settled != self.settled || self.digest.is_some() || is_safe_news);
         if is_logged || is_news {
-            self.settled = settled;
+            (self.safe, self.settled) = (safe, settled);
             self.stream.advertise(safe, settled);
         }
         is_logged || is_news

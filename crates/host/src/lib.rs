@@ -26,6 +26,7 @@ pub mod recovery;
 pub mod routing;
 pub mod routing_values;
 pub mod schema;
+pub mod serving;
 pub mod several;
 pub mod snapshots;
 pub mod statement_cache;

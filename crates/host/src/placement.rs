@@ -244,6 +244,18 @@ impl Placement {
         self.up.contains(&host)
     }
 
+    /// The hosts that took part in a placement before, and may not answer any more what was
+    /// handed to them then: they are lost, or others have what they led. A host that was put out,
+    /// and takes part again with the only copies of some partitions, is among them.
+    pub fn lost_since(&self, before: &Placement) -> Vec<HostId> {
+        let is_deposed = |host: &HostId| {
+            let mut leaders = before.leaders.iter().zip(&self.leaders);
+            leaders.any(|(at, now)| at.host() == *host && at != now)
+                || before.coordinator.host() == *host && before.coordinator != self.coordinator
+        };
+        before.hosts().filter(|host| !self.is_up(*host) || is_deposed(host)).collect()
+    }
+
     /// The hosts of the cluster that take part, but this one.
     pub fn other_hosts(&self) -> impl Iterator<Item = HostId> + '_ {
         self.hosts().filter(|host| *host != self.host)
@@ -349,6 +361,35 @@ impl Placement {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_host_that_others_lead_for_answers_no_more_though_it_takes_part() {
+        let placed = |leaders: [u32; 2], coordinator: u32, up: &[u32], epoch| {
+            let partition = |host| PartitionPlacement {
+                epoch: 1,
+                leader: ThreadId::at(HostId(host), 0),
+                followers: Vec::new(),
+            };
+            let cluster = ClusterPlacement {
+                hosts: 4,
+                sites: 2,
+                copies: 2,
+                up: up.iter().map(|host| HostId(*host)).collect(),
+                epoch,
+                coordinator: HostId(coordinator),
+                partitions: leaders.map(partition).to_vec(),
+            };
+            Placement::of_cluster(HostId(3), &cluster)
+        };
+        let before = placed([0, 1], 2, &[0, 1, 2, 3], 1);
+        let lost = |after: Placement| -> Vec<u32> {
+            after.lost_since(&before).into_iter().map(|host| host.0).collect()
+        };
+        assert_eq!(lost(placed([0, 1], 2, &[0, 1, 2, 3], 2)), [0; 0]);
+        assert_eq!(lost(placed([0, 1], 2, &[0, 1, 2], 2)), [3], "it is not up");
+        assert_eq!(lost(placed([0, 2], 2, &[0, 1, 2, 3], 2)), [1], "host 2 leads in its place");
+        assert_eq!(lost(placed([0, 1], 0, &[0, 1, 2, 3], 2)), [2], "the coordinator is at host 0");
+    }
 
     #[test]
     fn each_partition_is_at_the_site_that_owns_it() {

@@ -23,6 +23,8 @@
 //! Copies: partitions have followers in two of three runs of bank and lists; connections to them
 //! lose suffixes, and at rest each has the rows of its leader. The streams alone, with leaders that
 //! change, are in [`copies`].
+//! Hosts: several hosts with their control planes, copies and coordinator, which are killed, paused
+//! and cut off, as [`hosts`] says.
 //! Tasks: a schedule has one call in progress at a time, and each call is counted and made once, as
 //! [`schedules`] says.
 
@@ -30,6 +32,7 @@ pub mod bank;
 pub mod census;
 mod classes;
 pub mod copies;
+pub mod hosts;
 pub mod lists;
 pub mod plans;
 pub mod power;

@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_types, reason = "the time limit of the whole run, not of a simulation")]
 
 use lockstep_sim::StopEverything;
+use lockstep_sim::hosts;
 use lockstep_sim::lists::Kind;
 use lockstep_sim::power;
 use lockstep_sim::timed::{self, Model, Throughput};
@@ -14,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 const USAGE: &str = "\
-Usage: lockstep-sim [power|copies] [--seeds N] [--from SEED] [--minutes M] [--calls N]
+Usage: lockstep-sim [power|copies|hosts] [--seeds N] [--from SEED] [--minutes M] [--calls N]
        lockstep-sim timed
        lockstep-sim scale [N]
 
@@ -22,6 +23,7 @@ Runs seeds of the simulator, and stops at the first that fails.
 
   power        power cuts alone
   copies       lost and moved leaders and lost coordinators alone
+  hosts        several hosts, each with its control plane, that are stopped and cut off, alone
   --seeds N    so many seeds (1000; with --minutes as many as there is time for)
   --from SEED  the first of them (1)
   --minutes M  no new seed after so long
@@ -103,6 +105,7 @@ fn print_scale(transfers_per_mille: u64) {
 enum Alone {
     Power,
     Copies,
+    Hosts,
 }
 
 /// What to run.
@@ -134,6 +137,7 @@ fn given(arguments: &[String]) -> Result<Given, String> {
     let alone = match words.first() {
         Some(&"power") => Some(Alone::Power),
         Some(&"copies") => Some(Alone::Copies),
+        Some(&"hosts") => Some(Alone::Hosts),
         _ => None,
     };
     let (mut from, mut seeds, mut minutes, mut calls) = (1, None, None, 400);
@@ -199,6 +203,7 @@ fn run_seeds(
         let ran = match alone {
             Some(Alone::Power) => counts.cut_power(seed, calls),
             Some(Alone::Copies) => counts.lose_hosts(seed, calls),
+            Some(Alone::Hosts) => counts.run_hosts(seed, calls),
             None => counts.run(seed, calls),
         };
         counts.seeds += 1;
@@ -224,6 +229,7 @@ struct Counts {
     messages: [u64; 4],
     power: power::Report,
     copies: CopyCounts,
+    hosts: hosts::Report,
 }
 
 impl Counts {
@@ -248,6 +254,7 @@ impl Counts {
         }
         self.copies.add(&bank.copies);
         self.lose_hosts(seed, calls)?;
+        self.run_hosts(seed, calls)?;
         self.cut_power(seed, calls)
     }
 
@@ -262,6 +269,12 @@ impl Counts {
         Ok(())
     }
 
+    fn run_hosts(&mut self, seed: u64, calls: usize) -> Result<(), lockstep_sim::Failure> {
+        let report = hosts::run_seed(seed, calls / 2, hosts::HostFaults::default())?;
+        self.hosts.add(&report);
+        Ok(())
+    }
+
     fn cut_power(&mut self, seed: u64, calls: usize) -> Result<(), lockstep_sim::Failure> {
         let power = power::run_seed(seed, calls / 8, Default::default())?;
         self.power.add(&power);
@@ -271,6 +284,9 @@ impl Counts {
     fn print(&self) {
         println!("{} seeds: all checks held", self.seeds);
         println!("copies: {}", self.copies);
+        if self.hosts != hosts::Report::default() {
+            println!("hosts: {}", self.hosts);
+        }
         if self.power != power::Report::default() {
             print!("power cuts\n{}", self.power);
         }
@@ -348,6 +364,7 @@ mod tests {
         };
         assert_eq!(of(""), seeds(None, 1, 1000, None, 400));
         assert_eq!(of("power --from 7 --seeds 2"), seeds(Some(Alone::Power), 7, 2, None, 400));
+        assert_eq!(of("hosts --from 3"), seeds(Some(Alone::Hosts), 3, 1000, None, 400));
         assert_eq!(of("copies --seeds 2"), seeds(Some(Alone::Copies), 1, 2, None, 400));
         assert_eq!(of("--minutes 3 --calls 9"), seeds(None, 1, u64::MAX, Some(3), 9));
         assert_eq!(of("scale 50"), Ok(Given::Scale { per_mille: 50 }));

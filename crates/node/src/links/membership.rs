@@ -16,6 +16,7 @@ use lockstep_cluster::{
     Event, Faults, HostDescription, HostState, Incarnation, MemberConfig, Now, Outgoing,
     ProposalOutcome, Standing, Verdict,
 };
+use lockstep_host::serving::{Serving, Turn};
 use lockstep_types::{HostId, PartitionId, ThreadId};
 use std::sync::Arc;
 
@@ -26,26 +27,13 @@ const CLUSTER_NAME: &str = "lockstep";
 /// The release as the control plane has it: no release knows of another one yet.
 const RELEASE: u32 = 1;
 
-/// Whether this host serves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    /// The cluster is being formed.
-    Forming,
-    /// It serves, or does so again once it is in a majority.
-    Serving,
-    /// The other hosts went on without it.
-    Out,
-}
-
 /// The control plane of a host and what it has decided.
 pub(super) struct Membership {
     control: Control,
     config: MemberConfig,
     facts: Arc<HostFacts>,
-    stage: Stage,
+    serving: Serving,
     next_tick_us: u64,
-    /// It serves nothing, because it is not in a majority.
-    is_cut_off: bool,
     /// Messages to other hosts that were not taken yet.
     messages: Vec<Outgoing>,
     /// The epoch that [`Membership::take_epoch`] gave last.
@@ -92,9 +80,8 @@ impl Membership {
             control,
             config,
             facts,
-            stage: Stage::Forming,
+            serving: Serving::default(),
             next_tick_us: now.us,
-            is_cut_off: false,
             messages: Vec::new(),
             taken_epoch: Epoch(0),
             end: None,
@@ -139,7 +126,6 @@ impl Membership {
         }
         self.control.tick(now);
         self.note_effects(now);
-        self.serve_again();
     }
 
     /// Proposes a change of the placement. Its outcome is a new epoch, or nothing: it names the
@@ -187,7 +173,7 @@ impl Membership {
         let up = state.hosts.iter().filter(|(_, record)| record.state == HostState::Up);
         let mut others = up.map(|(host, _)| *host).filter(|host| *host != self.host());
         let is_member = self.control.is_up() && self.control.standing() == Standing::Majority;
-        is_member && others.all(agrees) && self.may_answer()
+        is_member && others.all(agrees) && Serving::may_answer(&self.control, now().us)
     }
 
     /// What the formation waits for, once this host is connected with the hosts that take part.
@@ -213,7 +199,7 @@ impl Membership {
 
     /// The host begins to serve.
     pub(super) fn begin_serving(&mut self) {
-        self.stage = Stage::Serving;
+        self.serving.begin();
     }
 
     fn host(&self) -> HostId {
@@ -229,12 +215,16 @@ impl Membership {
             self.note_state();
         }
         self.write_leases(now);
+        while self.has_copies() {
+            let Some(turn) = self.serving.poll(&self.control, now.us) else { break };
+            self.note_turn(turn);
+        }
     }
 
     fn note(&mut self, event: ControlEvent, now: Now) {
         match event {
             ControlEvent::Member(event) => self.note_member(event, now),
-            ControlEvent::Standing(standing) => self.note_standing(standing),
+            ControlEvent::Standing(_) => {}
             ControlEvent::Suspects(hosts) if hosts.is_empty() => {
                 tracing::info!("no host of the cluster is suspected any more");
             }
@@ -288,11 +278,9 @@ impl Membership {
 
     /// While the cluster is formed: the start is over for a reason that another host is.
     fn end_start(&mut self, host: HostId, problem: String) {
-        match self.stage {
-            Stage::Forming => self.end = Some((Some(host), problem)),
-            Stage::Serving | Stage::Out => {
-                tracing::warn!(%host, problem, "a host cannot be of the cluster");
-            }
+        match self.serving.is_forming() {
+            true => self.end = Some((Some(host), problem)),
+            false => tracing::warn!(%host, problem, "a host cannot be of the cluster"),
         }
     }
 
@@ -305,7 +293,7 @@ impl Membership {
 
     /// The group that this process belongs to will never be formed.
     fn start_again(&mut self, now: Now) {
-        if self.stage != Stage::Forming {
+        if !self.serving.is_forming() {
             let problem = "the cluster that this host is of cannot be formed any more";
             self.end = Some((None, problem.to_string()));
             return;
@@ -319,69 +307,46 @@ impl Membership {
         }
     }
 
-    /// This host is in a majority, or not any more.
-    fn note_standing(&mut self, standing: Standing) {
-        let is_serving = self.stage == Stage::Serving && !self.facts.drain.has_begun();
-        if standing == Standing::Majority || !is_serving || !self.has_copies() {
-            return;
+    /// This host serves, or does not any more.
+    fn note_turn(&mut self, turn: Turn) {
+        match turn {
+            Turn::NotMember => {
+                let problem = "the cluster runs without this host, and a lost host cannot come \
+                               back in this release: stop all hosts and start the cluster again";
+                self.end = self.end.take().or(Some((None, problem.to_string())));
+            }
+            Turn::CutOff(_) if self.facts.drain.has_begun() => {}
+            Turn::CutOff(standing) => tracing::error!(
+                ?standing,
+                "the host is not connected with a majority of the cluster: it serves nothing until \
+                 it is. It keeps its data in memory. If the other hosts run, restore the network \
+                 between them and this host; if they do not, their data is lost, and the cluster \
+                 is started again with all hosts"
+            ),
+            Turn::Out => tracing::error!(
+                "the other hosts have taken this host out of the cluster: it serves nothing any \
+                 more. It keeps its data in memory. A lost host cannot come back in this release: \
+                 stop it; the cluster goes on with the other hosts"
+            ),
+            Turn::Resumed => tracing::warn!(
+                "the host takes part in the cluster again, with the partitions of which it has the \
+                 only copy"
+            ),
+            Turn::Serves => {
+                tracing::warn!("the host is connected with a majority again, and serves");
+            }
         }
-        self.is_cut_off = true;
-        self.facts.intake.set_cut_off(true);
-        tracing::error!(
-            ?standing,
-            "the host is not connected with a majority of the cluster: it serves nothing until it \
-             is. It keeps its data in memory. If the other hosts run, restore the network between \
-             them and this host; if they do not, their data is lost, and the cluster is started \
-             again with all hosts"
-        );
-    }
-
-    /// Serves again once the host is in a majority that has confirmed what it leads: before that
-    /// the others may have gone on without it.
-    fn serve_again(&mut self) {
-        let is_connected = self.control.standing() == Standing::Majority;
-        if self.is_cut_off && self.stage == Stage::Serving && is_connected && self.may_answer() {
-            self.is_cut_off = false;
-            self.facts.intake.set_cut_off(false);
-            tracing::warn!("the host is connected with a majority again, and serves");
+        let is_stopping = self.facts.drain.has_begun() && matches!(turn, Turn::CutOff(_));
+        if turn != Turn::NotMember && !is_stopping {
+            self.facts.intake.set_cut_off(self.serving.is_cut_off());
         }
-    }
-
-    /// Whether the other hosts let this one answer for all partitions that it leads.
-    fn may_answer(&self) -> bool {
-        let until_us = |partition| self.facts.leases.until_us(partition);
-        let now_us = clock::boot_us();
-        self.control.leases().led().into_iter().all(|partition| until_us(partition) > now_us)
     }
 
     /// The state has changed.
     fn note_state(&mut self) {
         let Some(state) = self.state() else { return };
         let shown = Arc::new(state.clone());
-        let record = &state.hosts[&self.host()];
-        let is_current = record.incarnation == self.config.incarnation;
-        let is_out = is_current && record.state != HostState::Up;
         *self.facts.cluster_state.lock().expect("no thread panicked with it") = Some(shown);
-        if !is_out || !self.has_copies() {
-            return;
-        }
-        match self.stage {
-            Stage::Forming => {
-                let problem = "the cluster runs without this host, and a lost host cannot come \
-                               back in this release: stop all hosts and start the cluster again";
-                self.end = Some((None, problem.to_string()));
-            }
-            Stage::Serving => {
-                self.stage = Stage::Out;
-                self.facts.intake.set_cut_off(true);
-                tracing::error!(
-                    "the other hosts have taken this host out of the cluster: it serves nothing \
-                     any more. It keeps its data in memory. A lost host cannot come back in this \
-                     release: stop it; the cluster goes on with the other hosts"
-                );
-            }
-            Stage::Out => {}
-        }
     }
 
     /// Leaves for the sites until when they may answer.

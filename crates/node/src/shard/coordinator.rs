@@ -375,6 +375,12 @@ impl Shard {
             self.coordinator = Some(role);
             tracing::info!(epoch = placement.epoch(), "the coordinator of transactions is here");
         }
+        if placement.coordinator() != self.thread && self.coordinator.take().is_some() {
+            tracing::info!(
+                epoch = placement.epoch(),
+                "the coordinator of transactions is elsewhere"
+            );
+        }
         if let Some(role) = &mut self.coordinator {
             let partitions = (0..placement.partition_count()).map(PartitionId);
             let has_moved = |of: &PartitionId| placement.leader_of(*of) != before.leader_of(*of);

@@ -106,12 +106,11 @@ impl Shard {
 
     /// Hosts are lost: the callers of what may be there are notified.
     pub(super) fn fail_handed_calls(&mut self, before: &Placement) {
-        let now = &self.placement;
-        if before.is_up(self.facts.host) && !now.is_up(self.facts.host) {
+        let lost = self.placement.lost_since(before);
+        if lost.contains(&self.facts.host) {
             self.close_unanswered();
             return;
         }
-        let lost: Vec<HostId> = before.hosts().filter(|host| !now.is_up(*host)).collect();
         if lost.is_empty() {
             return;
         }
@@ -122,9 +121,9 @@ impl Shard {
         }
     }
 
-    /// The other hosts go on without this one: nothing that it has in progress comes to an end, and
-    /// what the others have of it is not known. Clients learn that from the end of the connection,
-    /// and connect to another host.
+    /// The other hosts go on without this one, or with what it has led: nothing that it has in
+    /// progress comes to an end, and what the others have of it is not known. Clients learn that
+    /// from the end of the connection, and connect to another host.
     fn close_unanswered(&mut self) {
         let is_waiting = |it: &&Connection| it.unanswered > 0 || it.unread_bytes() > 0;
         let waiting = self.connections.iter().filter(is_waiting);

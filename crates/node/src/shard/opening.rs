@@ -56,6 +56,9 @@ impl Shard {
         for slot in self.replicas.slots() {
             let partition = self.replicas[slot].partition();
             let epoch = placement.epoch_of(partition);
+            if placement.leader_of(partition) != self.thread {
+                self.replicas.follow(partition);
+            }
             if let Some(report) = self.seal_stream(slot, epoch) {
                 let copy = placement.host();
                 let said = CopyMessage::Sealed(report);

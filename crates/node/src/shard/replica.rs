@@ -227,6 +227,11 @@ impl Replicas {
         self.slots[partition.index()] = slot.0;
     }
 
+    /// A partition is led elsewhere from now on.
+    pub(super) fn follow(&mut self, partition: PartitionId) {
+        self.slots[partition.index()] = ELSEWHERE;
+    }
+
     /// Whether a partition is led here.
     pub(super) fn has_leaders(&self) -> bool {
         self.slots.iter().any(|slot| *slot != ELSEWHERE)

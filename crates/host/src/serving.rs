@@ -1,0 +1,105 @@
+//! Whether a host serves, as its control plane has it: not while it is not connected with a
+//! majority of the cluster, and not after the others have put it out.
+
+use lockstep_cluster::{Control, HostState, Standing};
+
+/// How far a host is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// The cluster is being formed.
+    Forming,
+    /// It serves, or does so again once it is in a majority.
+    Serving,
+    /// The other hosts go on without it.
+    Out,
+}
+
+/// What has changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Turn {
+    /// The cluster runs without this host, which has never served.
+    NotMember,
+    /// The host serves nothing until it is connected with a majority.
+    CutOff(Standing),
+    /// The others have put it out: it serves nothing.
+    Out,
+    /// It was put out, and has the only copies of partitions that nobody else could serve: it takes
+    /// part again, with these.
+    Resumed,
+    /// It serves again.
+    Serves,
+}
+
+/// Whether a host serves.
+#[derive(Debug)]
+pub struct Serving {
+    stage: Stage,
+    is_cut_off: bool,
+}
+
+impl Default for Serving {
+    fn default() -> Serving {
+        Serving { stage: Stage::Forming, is_cut_off: false }
+    }
+}
+
+impl Serving {
+    /// The cluster is formed: the host begins to serve.
+    pub fn begin(&mut self) {
+        assert!(!self.is_out(), "a host that was put out before it served ends");
+        self.stage = Stage::Serving;
+    }
+
+    /// Whether the cluster is being formed.
+    pub fn is_forming(&self) -> bool {
+        self.stage == Stage::Forming
+    }
+
+    /// Whether the others have put it out.
+    pub fn is_out(&self) -> bool {
+        self.stage == Stage::Out
+    }
+
+    /// Whether calls are refused.
+    pub fn is_cut_off(&self) -> bool {
+        self.is_cut_off
+    }
+
+    /// Whether the other hosts let this one answer for all partitions that it leads.
+    pub fn may_answer(control: &Control, now_us: u64) -> bool {
+        let until_us = |partition| control.answers_until_us(partition, now_us).unwrap_or(0);
+        control.leases().led().into_iter().all(|partition| until_us(partition) > now_us)
+    }
+
+    /// What has changed by a time, of the clock that leases are counted by; to be asked until it is
+    /// nothing. It is for hosts of clusters whose partitions have several copies.
+    pub fn poll(&mut self, control: &Control, now_us: u64) -> Option<Turn> {
+        let member = control.member();
+        let state = control.state().filter(|state| state.is_formed())?;
+        let record = &state.hosts[&member.host()];
+        let is_known = record.incarnation == member.incarnation();
+        let is_up = !is_known || record.state == HostState::Up;
+        let standing = control.standing();
+        match (self.stage, is_up) {
+            (Stage::Forming, true) | (Stage::Out, false) => None,
+            (stage @ (Stage::Forming | Stage::Serving), false) => {
+                (self.stage, self.is_cut_off) = (Stage::Out, true);
+                Some(if stage == Stage::Forming { Turn::NotMember } else { Turn::Out })
+            }
+            (Stage::Out, true) => {
+                self.stage = Stage::Serving;
+                Some(Turn::Resumed)
+            }
+            // Before the others have confirmed what it leads they may have gone on without it.
+            (Stage::Serving, true) if self.is_cut_off => {
+                let serves = standing == Standing::Majority && Serving::may_answer(control, now_us);
+                self.is_cut_off = !serves;
+                serves.then_some(Turn::Serves)
+            }
+            (Stage::Serving, true) => {
+                self.is_cut_off = standing != Standing::Majority;
+                self.is_cut_off.then_some(Turn::CutOff(standing))
+            }
+        }
+    }
+}

@@ -1,0 +1,532 @@
+//! Several hosts with everything that the server has for them: the control plane with Raft inside,
+//! copies, leaders and the coordinator, all of it the code that serves. A seed decides the shape,
+//! the clocks, the network and the faults.
+//!
+//! Each host has a clock of its own, with an offset and a drift, and is stopped for a while now and
+//! then. It is lost because a majority of the others has decided so. What it answers is tested
+//! against the leases that it has by its own clock. Connections keep their order, stand still while
+//! they are cut, in one direction or both, and lose what is in flight when their session ends.
+//!
+//! Judges: what calls find and leave (`judge`). Copies are equal at rest, and everything ends once
+//! faults stop.
+
+use crate::bank::Failure;
+use crate::plans::{LocalWork, Natives, Request, SimCatalog};
+use lockstep_base::random::SeededRandom;
+use lockstep_cluster::{ClusterState, HostState, Options, Shape};
+use lockstep_host::copies::{FollowedPiece, Opening};
+use lockstep_host::follower::codec::OfCopy;
+use lockstep_host::placement::{ClusterPlacement, Placement};
+use lockstep_host::recovery::LoggedChange;
+use lockstep_host::schema::change::CatalogChange;
+use lockstep_host::serving::Serving;
+use lockstep_host::several::CoordinatorCall;
+use lockstep_plan::Catalog;
+use lockstep_site::{
+    FromPartition, MultiCall, MultiWork, Numbered, SchemaTask, SiteLimits, StopEverything,
+};
+use lockstep_sql::Limits;
+use lockstep_types::{Failure as CallFailure, HashRing, HostId, Outcome, PartitionId, Status};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+mod chaos;
+mod epochs;
+mod host;
+mod judge;
+mod members;
+mod network;
+mod replica;
+mod report;
+mod rest;
+
+use host::Host;
+use judge::Judge;
+use members::{Done, Links};
+use network::{Clock, Network};
+pub use report::{HostFaults, Report};
+
+/// Between two ticks of a host.
+const TICK_US: u64 = 10_000;
+/// How long the cluster has to form, and to come to rest once faults have stopped.
+const FORM_US: u64 = 10_000_000;
+const REST_US: u64 = 20_000_000;
+/// Attempts to read everything at rest, of two reads each.
+const READS_AT_REST: usize = 100;
+/// While a host is not connected with a majority, callers wait so long.
+const PATIENCE_US: u64 = 1_000_000;
+
+/// A call on its way to a partition.
+#[derive(Debug, Clone)]
+pub(crate) struct HostCall {
+    call: usize,
+    work: LocalWork,
+}
+
+/// A call that has ended.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    call: usize,
+    outcome: Outcome,
+    tables: Vec<u8>,
+    /// The entry of the partition's log that it depends on.
+    entry: u64,
+}
+
+/// A message between sites, or from the links of a host to its sites.
+enum Said {
+    Call(PartitionId, HostCall),
+    Multi(Box<CoordinatorCall<usize, u64>>),
+    Answer(Box<Answer>),
+    ToPartition(Numbered<u64>),
+    FromPartition(FromPartition),
+    Copy(OfCopy),
+    Follow(FollowedPiece),
+    Open(Box<Opening>),
+    Placement(Arc<Placement>),
+}
+
+enum Event {
+    Datagram { from: usize, bytes: Vec<u8> },
+    Message { from: usize, session: u32, said: Said },
+    ToSite(Said),
+    Tick,
+    Call(usize, Request),
+}
+
+/// What the hosts of a run have in common.
+struct Shared {
+    random: SeededRandom,
+    ring: HashRing,
+    limits: SiteLimits,
+    sql_limits: Limits,
+    catalogs: BTreeMap<u64, SimCatalog>,
+    /// Changes of the catalog, by version and text.
+    tasks: BTreeMap<(u64, Vec<u8>), Arc<SchemaTask<u64>>>,
+    /// By call, the host of its client.
+    origins: Vec<HostId>,
+    answers: Vec<Answer>,
+    problem: Option<String>,
+    faults: HostFaults,
+    report: Report,
+}
+
+impl Shared {
+    fn origin_of(&self, call: usize) -> HostId {
+        self.origins[call]
+    }
+
+    fn refuse(&mut self, call: usize, why: &str) {
+        self.end(call, Status::ServerUnavailable, why);
+    }
+
+    /// Nobody knows what has become of a call.
+    fn unknown(&mut self, call: usize) {
+        self.end(call, Status::ResponseUnknown, "a host was lost");
+    }
+
+    fn end(&mut self, call: usize, status: Status, why: &str) {
+        let outcome = Outcome::failed(CallFailure::new(status, why));
+        self.answers.push(Answer { call, outcome, tables: Vec::new(), entry: 0 });
+    }
+
+    fn problem(&mut self, problem: String) {
+        self.problem.get_or_insert(problem);
+    }
+
+    fn task(&self, change: &LoggedChange) -> Result<Arc<SchemaTask<u64>>, String> {
+        let key = (change.catalog_version, change.source.clone());
+        self.tasks.get(&key).cloned().ok_or_else(|| "a change that was not prepared".to_string())
+    }
+}
+
+/// A process.
+struct Process {
+    links: Links,
+    host: Host,
+    paused_until_us: u64,
+}
+
+struct Cluster {
+    now_us: u64,
+    shape: Shape,
+    shared: Shared,
+    /// None for one that has ended.
+    processes: Vec<Option<Process>>,
+    network: Network,
+    /// By time and number.
+    events: BTreeMap<(u64, u64), (usize, Event)>,
+    next_event: u64,
+    judge: Judge,
+    /// Hosts that may be lost because of a fault, and until when.
+    disturbed: BTreeMap<usize, u64>,
+    report: Report,
+}
+
+/// Runs one seed with this number of calls, with hosts that are broken in some way.
+///
+/// # Errors
+/// The first check that failed.
+pub fn run_seed(seed: u64, calls: usize, faults: HostFaults) -> Result<Report, Failure> {
+    let mut cluster = Cluster::new(seed, faults);
+    match cluster.run(calls) {
+        Ok(()) => Ok(cluster.summary()),
+        Err(message) => {
+            let shape = cluster.shape;
+            Err(Failure {
+                seed,
+                message: format!("hosts, {} with K = {}: {message}", shape.hosts, shape.k),
+            })
+        }
+    }
+}
+
+fn shape_of(random: &mut SeededRandom) -> Shape {
+    let shapes = [
+        (1, 1, 0),
+        (2, 1, 0),
+        (3, 1, 0),
+        (2, 1, 1),
+        (3, 2, 1),
+        (3, 2, 1),
+        (3, 2, 1),
+        (3, 1, 2),
+        (3, 2, 2),
+        (4, 1, 1),
+        (4, 2, 1),
+        (5, 2, 1),
+        (5, 3, 2),
+        (6, 1, 2),
+        (7, 2, 1),
+    ];
+    let (hosts, sites_per_host, k) = shapes[random.below(shapes.len() as u64) as usize];
+    Shape { hosts, witnesses: 0, sites_per_host, partitions_per_site: 1, k }
+}
+
+impl Cluster {
+    fn new(seed: u64, faults: HostFaults) -> Cluster {
+        let mut random = SeededRandom::new(seed ^ 0x05e7_e7a1);
+        let shape = shape_of(&mut random);
+        let placement = ClusterPlacement::first(&shape).expect("the shapes fit");
+        let options = Options { proposal_timeout_us: 1_000_000, ..Options::default() };
+        let limits = SiteLimits {
+            held_calls_max: 10_000,
+            speculative_calls_max: if random.chance(4, 5) { 1_000 } else { 0 },
+            speculative_bytes_max: 1 << 20,
+            waiting_multi_calls_max: 10_000,
+            active_multi_calls_max: [1, 3, 64][random.below(3) as usize],
+            transaction_timeout: Some(Duration::from_millis(
+                [100, 5_000][random.below(2) as usize],
+            )),
+            write_timeout: None,
+            stop_everything: StopEverything::Never,
+            faults: faults.site,
+            result_bytes_max: 1 << 20,
+            temporary_bytes_max: 1 << 24,
+            batch_rows_min: 0,
+            undo_bytes_max: 1 << 30,
+            entry_changes_bytes_max: 64 << 20,
+            digests: shape.k > 0,
+        };
+        let natives = Natives::new(seed);
+        let empty = SimCatalog::new(Catalog::default(), &natives);
+        let made = empty.prepare_change(CatalogChange::Ddl(judge::SCHEMA), &natives);
+        let task = made.task;
+        let version = task.catalog_version;
+        let catalog = SimCatalog::of(Arc::clone(&task.catalog));
+        let task = Arc::new(task.with_catalog(version));
+        let tasks = BTreeMap::from([((version, task.source.to_vec()), task)]);
+        let accounts = 2 + random.below(8) as i64;
+        let shared = Shared {
+            random,
+            ring: HashRing::new(placement.partitions.len() as u32),
+            limits,
+            sql_limits: Limits::default(),
+            catalogs: BTreeMap::from([(0, empty), (version, catalog)]),
+            tasks,
+            origins: Vec::new(),
+            answers: Vec::new(),
+            problem: None,
+            faults,
+            report: Report::default(),
+        };
+        let mut cluster = Cluster {
+            now_us: 1_000,
+            shape,
+            shared,
+            processes: Vec::new(),
+            network: Network::new(),
+            events: BTreeMap::new(),
+            next_event: 0,
+            judge: Judge::new(accounts),
+            disturbed: BTreeMap::new(),
+            report: Report::default(),
+        };
+        for host in 0..shape.hosts {
+            cluster.start(HostId(host), &placement, options, seed);
+        }
+        cluster
+    }
+
+    fn start(&mut self, id: HostId, placement: &ClusterPlacement, options: Options, seed: u64) {
+        let clock = Clock::new(&mut self.shared.random, options.clock_drift_ppm);
+        let placement = Placement::of_cluster(id, placement);
+        let (_, wall_us) = clock.at(self.now_us);
+        let times = (seed, self.now_us);
+        let links = Links::new(&placement, (self.shape, options), clock, times, self.shared.faults);
+        let host = Host::new(placement, &self.shared, wall_us as i64);
+        self.processes.push(Some(Process { links, host, paused_until_us: 0 }));
+        let first_us = self.now_us + self.shared.random.below(TICK_US);
+        self.schedule(first_us, id.0 as usize, Event::Tick);
+    }
+
+    fn schedule(&mut self, at_us: u64, host: usize, event: Event) {
+        self.next_event += 1;
+        self.events.insert((at_us, self.next_event), (host, event));
+    }
+
+    fn state(&self) -> Option<&ClusterState> {
+        let running = self.processes.iter().flatten();
+        let states = running.filter_map(|process| process.links.state());
+        states.max_by_key(|state| state.epoch)
+    }
+
+    /// Runs until a time, or until `done` at the end of a step.
+    fn run_until(
+        &mut self,
+        until_us: u64,
+        done: impl Fn(&Cluster) -> bool,
+    ) -> Result<bool, String> {
+        while let Some(((at_us, _), (number, event))) = self
+            .events
+            .first_key_value()
+            .is_some_and(|(key, _)| key.0 <= until_us)
+            .then(|| self.events.pop_first().expect("it was there"))
+        {
+            self.now_us = at_us.max(self.now_us);
+            self.happen(number, event);
+            self.judge_answers()?;
+            if let Some(problem) = self.shared.problem.take() {
+                return Err(problem);
+            }
+            if done(self) {
+                return Ok(true);
+            }
+        }
+        self.now_us = until_us.max(self.now_us);
+        Ok(false)
+    }
+
+    fn happen(&mut self, number: usize, event: Event) {
+        let Some(process) = &self.processes[number] else {
+            if let Event::Call(call, _) = event {
+                self.shared.unknown(call);
+            }
+            return;
+        };
+        if process.paused_until_us > self.now_us {
+            // Whatever it does first when it goes on.
+            let late_us =
+                if matches!(event, Event::Tick) { self.shared.random.below(3_000) } else { 0 };
+            return self.schedule(process.paused_until_us + late_us, number, event);
+        }
+        let mut process = self.processes[number].take().expect("it runs");
+        let (boot_us, wall_us) = process.links.clock.at(self.now_us);
+        (process.host.boot_us, process.host.now_us) = (boot_us, wall_us as i64);
+        let Process { links, host, .. } = &mut process;
+        let shared = &mut self.shared;
+        let mut done = Done::default();
+        match event {
+            Event::Datagram { from, bytes } => {
+                done = links.receive(HostId(from as u32), &bytes, self.now_us, host);
+            }
+            Event::Message { from, session, said } => {
+                if session == self.network.session((from, number)) {
+                    done = links.take(HostId(from as u32), said, host);
+                }
+            }
+            Event::ToSite(said) => host.take(said, shared),
+            Event::Call(call, request) => host.call(call, request, shared),
+            Event::Tick => {
+                done = links.tick(self.now_us, host);
+                host.expire(shared);
+            }
+        }
+        host.take_all(shared);
+        host.run_copies(shared);
+        host.take_all(shared);
+        let is_tick = done.is_tick;
+        if is_tick || shared.random.chance(2, 3) {
+            host.end_round((is_tick || shared.random.chance(1, 3), is_tick), shared);
+        }
+        let more = links.take_from_sites(self.now_us, host);
+        let end_us = links.cut_off_since_us;
+        if is_tick && host.is_cut_off {
+            let since_us = end_us.unwrap_or(boot_us);
+            links.cut_off_since_us = Some(since_us);
+            if boot_us - since_us > PATIENCE_US {
+                host.end_calls(shared);
+            }
+        }
+        self.carry_out(number, done, &mut process);
+        self.carry_out(number, more, &mut process);
+        for (to, said) in std::mem::take(&mut process.host.out) {
+            self.send(number, to, said);
+        }
+        self.processes[number] = Some(process);
+    }
+
+    fn send(&mut self, from: usize, to: HostId, said: Said) {
+        let way = (from, to.0 as usize);
+        let at_us = self.network.message_us(&mut self.shared.random, way, self.now_us);
+        let session = self.network.session(way);
+        self.schedule(at_us, way.1, Event::Message { from, session, said });
+    }
+
+    fn carry_out(&mut self, number: usize, done: Done, _: &mut Process) {
+        let Done { messages, datagrams, to_sites, problem, minorities, put_out, resumed, is_tick } =
+            done;
+        if is_tick {
+            self.schedule(self.now_us + TICK_US, number, Event::Tick);
+        }
+        for datagram in datagrams {
+            let way = (number, datagram.to.0 as usize);
+            let at_us = self.network.datagram_us(&mut self.shared.random, way, self.now_us);
+            if let Some(at_us) = at_us {
+                let event = Event::Datagram { from: number, bytes: datagram.bytes };
+                self.schedule(at_us, way.1, event);
+            }
+        }
+        for said in to_sites {
+            let way = (number, number);
+            let at_us = self.network.message_us(&mut self.shared.random, way, self.now_us);
+            self.schedule(at_us, number, Event::ToSite(said));
+        }
+        messages.into_iter().for_each(|(to, said)| self.send(number, to, said));
+        if let Some(problem) = problem {
+            self.shared.problem(problem);
+        }
+        self.report.minorities += minorities;
+        self.report.false_suspicions += put_out;
+        self.report.resumed += resumed;
+    }
+
+    fn judge_answers(&mut self) -> Result<(), String> {
+        for answer in std::mem::take(&mut self.shared.answers) {
+            self.judge.answer(&answer)?;
+        }
+        Ok(())
+    }
+
+    /// A client of a host calls.
+    fn call_at(&mut self, host: usize, (call, request): (usize, Request)) {
+        assert_eq!(self.shared.origins.len(), call, "calls are numbered in order");
+        self.shared.origins.push(HostId(host as u32));
+        self.schedule(self.now_us, host, Event::Call(call, request));
+    }
+
+    fn serving(&self) -> Vec<usize> {
+        let is_serving = |process: &Option<Process>| {
+            process.as_ref().is_some_and(|it| !it.links.serving.is_out())
+        };
+        (0..self.processes.len()).filter(|host| is_serving(&self.processes[*host])).collect()
+    }
+
+    fn run(&mut self, calls: usize) -> Result<(), String> {
+        self.form()?;
+        self.load()?;
+        self.disturb_for(calls)?;
+        self.heal();
+        let limit_us = self.now_us + REST_US;
+        if !self.run_until(limit_us, Cluster::is_at_rest)? {
+            return Err(format!("no rest once faults have stopped: {}", self.unrest()));
+        }
+        self.compare()?;
+        // A host that was disturbed last may refuse calls for a moment.
+        for attempt in 0..READS_AT_REST {
+            let serving = self.serving();
+            let call =
+                if attempt % 2 == 0 { self.judge.read_all() } else { self.judge.read_moves() };
+            self.call_at(serving[attempt / 2 % serving.len()], call);
+            let limit_us = self.now_us + FORM_US;
+            if !self.run_until(limit_us, |it| it.judge.outstanding == 0)? {
+                return Err("a read at rest is not answered".to_string());
+            }
+            if attempt % 2 == 1 && self.judge.is_last_done() {
+                return Ok(());
+            }
+            self.run_until(self.now_us + TICK_US, |_| false)?;
+        }
+        Err("reads at rest fail".to_string())
+    }
+
+    /// The control plane forms the cluster, and all hosts begin to serve.
+    fn form(&mut self) -> Result<(), String> {
+        let limit_us = self.now_us + FORM_US;
+        let is_formed = |it: &Cluster| {
+            let is_ready = |process: &Process| {
+                let now = process.links.now(it.now_us);
+                process.links.state().is_some()
+                    && Serving::may_answer(&process.links.control, now.us)
+            };
+            it.processes.iter().flatten().all(is_ready)
+        };
+        if !self.run_until(limit_us, is_formed)? {
+            return Err("no cluster is formed".to_string());
+        }
+        for process in self.processes.iter_mut().flatten() {
+            process.links.serving.begin();
+        }
+        Ok(())
+    }
+
+    /// The schema and the rows.
+    fn load(&mut self) -> Result<(), String> {
+        let call = self.judge.schema();
+        let work =
+            MultiWork::Schema(Arc::clone(self.shared.tasks.values().next().expect("it is made")));
+        let multi = CoordinatorCall::Multi(Box::new(MultiCall {
+            origin: call,
+            procedure_number: 0,
+            catalog_version: 0,
+            time_limit: None,
+            declared: Vec::new(),
+            home: None,
+            led: None,
+            work,
+        }));
+        self.shared.origins.push(HostId(0));
+        let process = self.processes[0].as_mut().expect("it runs");
+        let request = Request::Statements(Vec::new());
+        process.host.handed.insert(call, (host::Where::Host(HostId(0)), request));
+        process.host.own.push_back(Said::Multi(Box::new(multi)));
+        let is_changed = |it: &Cluster| {
+            let all = it.processes.iter().flatten();
+            it.judge.outstanding == 0 && all.into_iter().all(|process| process.host.version > 0)
+        };
+        if !self.run_until(self.now_us + FORM_US, is_changed)? {
+            return Err("the schema does not come into force".to_string());
+        }
+        for call in self.judge.load() {
+            let host = self.shared.random.below(self.processes.len() as u64) as usize;
+            self.call_at(host, call);
+        }
+        match self.run_until(self.now_us + FORM_US, |it| it.judge.outstanding == 0)? {
+            true => Ok(()),
+            false => Err("the rows are not loaded".to_string()),
+        }
+    }
+
+    fn summary(&self) -> Report {
+        let [answered, failed, unknown] = self.judge.ended;
+        let shared = self.shared.report;
+        let mut report = Report { answered, failed, unknown, ..self.report };
+        report.add(&shared);
+        let state = self.state().expect("the cluster was formed");
+        let lost = state.hosts.values().filter(|record| record.state != HostState::Up).count();
+        report.lost += lost as u64;
+        report.epochs += state.epoch.0 - 1;
+        report
+    }
+}

@@ -1,0 +1,218 @@
+//! The faults of a run, and the clients that call meanwhile.
+
+use super::{Cluster, Process};
+use lockstep_cluster::{ClusterState, HostState};
+use std::collections::BTreeSet;
+
+/// A host that was disturbed may still be put out for so long.
+const AFTERMATH_US: u64 = 600_000;
+/// Shorter than a lease, and than a suspicion.
+const SHORT_US: u64 = 120_000;
+const LONG_US: u64 = 900_000;
+/// How long clients make calls at most.
+const CALLS_US: u64 = 30_000_000;
+const LEASE_US: u64 = 150_000;
+
+impl Cluster {
+    /// Clients make calls while things fail.
+    pub(super) fn disturb_for(&mut self, calls: usize) -> Result<(), String> {
+        let clients = 1 + self.shared.random.below(8) as usize;
+        let one_in = 10 + self.shared.random.below(40);
+        // Where callers wait for ever, that is for the check at the end.
+        let end_us = self.now_us + CALLS_US;
+        while self.judge.next_call() < calls && self.now_us < end_us {
+            if self.judge.outstanding < clients {
+                self.begin_call();
+            }
+            let pause_us = self.shared.random.below(6_000);
+            let until_us = self.now_us + pause_us;
+            self.run_until(until_us, |_| false)?;
+            if self.shape.k > 0 && self.shared.random.chance(1, one_in) {
+                self.disturb();
+            }
+            // Callers of a host that has no majority for long wait as long.
+            if self.judge.outstanding >= clients {
+                let most_us = self.now_us + 60_000;
+                self.run_until(most_us, |it| it.judge.outstanding < clients)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn begin_call(&mut self) {
+        let running: Vec<usize> =
+            (0..self.processes.len()).filter(|host| self.processes[*host].is_some()).collect();
+        let host = running[self.shared.random.below(running.len() as u64) as usize];
+        let is_out = |it: &Process| it.links.serving.is_out();
+        // Few clients stay with a host that has closed their connections.
+        let goes_on = self.processes[host].as_ref().is_some_and(is_out);
+        if goes_on && self.shared.random.chance(9, 10) {
+            return;
+        }
+        let call = self.judge.call(&mut self.shared.random);
+        self.call_at(host, call);
+    }
+
+    fn disturb(&mut self) {
+        let count = self.processes.len() as u64;
+        let one = self.shared.random.below(count) as usize;
+        let other = (one + 1 + self.shared.random.below(count - 1) as usize) % count as usize;
+        let long_us = SHORT_US + self.shared.random.below(LONG_US - SHORT_US);
+        let short_us = 5_000 + self.shared.random.below(SHORT_US - 5_000);
+        match self.shared.random.below(12) {
+            0 | 1 => self.kill(one),
+            2 | 3 => self.pause(one, long_us),
+            4 | 5 => self.pause(one, short_us),
+            6 => self.cut_ways(&[(one, other)], long_us),
+            7 => self.cut_ways(&[(one, other), (other, one)], long_us),
+            8 => self.cut_ways(&[(one, other), (other, one)], short_us / 3),
+            9 => self.isolate(one, long_us),
+            10 => self.end_session(one, other),
+            _ => {
+                let random = &mut self.shared.random;
+                self.network.lost_of_thousand = [0, 0, 2, 5][random.below(4) as usize];
+                self.network.delay_us_max = [200, 500, 3_000, 15_000][random.below(4) as usize];
+            }
+        }
+    }
+
+    /// Whether any of these hosts could be lost, beside those that may be by now, with a majority
+    /// and a copy of each partition left.
+    fn may_lose(&mut self, hosts: &[usize]) -> bool {
+        let now_us = self.now_us;
+        self.disturbed.retain(|_, until_us| *until_us > now_us);
+        let states = self.processes.iter().flatten().map(|process| process.links.state());
+        let Some(states) = states.collect::<Option<Vec<_>>>() else { return false };
+        // Voters change without an epoch: what any host knows of them counts.
+        let Some(state) = self.state() else { return false };
+        let voters_of = |state: &ClusterState| -> Vec<usize> {
+            state.voters().map(|host| host.0 as usize).collect()
+        };
+        // While a voter takes the place of a lost one, the group is even, and cannot lose two.
+        let is_up =
+            |host: usize| state.hosts[&lockstep_types::HostId(host as u32)].state == HostState::Up;
+        let is_replacing = |voters: &[usize]| {
+            let mut others = (0..self.processes.len()).filter(|host| !voters.contains(host));
+            voters.iter().any(|host| !is_up(*host)) && others.any(is_up)
+        };
+        if states.iter().any(|state| is_replacing(&voters_of(state))) {
+            return false;
+        }
+        let disturbed: BTreeSet<usize> = self.disturbed.keys().copied().collect();
+        let stays = |gone: usize, host: usize| {
+            let record = &state.hosts[&lockstep_types::HostId(host as u32)];
+            host != gone
+                && self.processes[host].is_some()
+                && record.state == HostState::Up
+                && !disturbed.contains(&host)
+        };
+        hosts.iter().all(|gone| {
+            let has_majority = states.iter().map(|state| voters_of(state)).all(|voters| {
+                let left = voters.iter().filter(|host| stays(*gone, **host)).count();
+                left > voters.len() / 2
+            });
+            let has_copy = state.partitions.iter().all(|partition| {
+                partition.copies.iter().any(|copy| stays(*gone, copy.host.0 as usize))
+            });
+            has_majority && has_copy
+        })
+    }
+
+    fn note_disturbed(&mut self, host: usize, for_us: u64) {
+        let until_us = self.now_us + for_us + AFTERMATH_US;
+        let known = self.disturbed.entry(host).or_default();
+        *known = until_us.max(*known);
+    }
+
+    /// The process of a host ends.
+    fn kill(&mut self, host: usize) {
+        if self.processes[host].is_none() || !self.may_lose(&[host]) {
+            return;
+        }
+        let process = self.processes[host].take().expect("it runs");
+        process.host.handed.into_keys().for_each(|call| self.shared.unknown(call));
+        self.report.killed += 1;
+        self.note_disturbed(host, 0);
+    }
+
+    fn pause(&mut self, host: usize, for_us: u64) {
+        let is_long = for_us > SHORT_US;
+        if is_long && !self.may_lose(&[host]) {
+            return;
+        }
+        let now_us = self.now_us;
+        let Some(process) = &mut self.processes[host] else { return };
+        if process.paused_until_us > now_us {
+            return;
+        }
+        process.paused_until_us = now_us + for_us;
+        self.report.long_pauses += u64::from(for_us > LEASE_US);
+        if is_long {
+            self.note_disturbed(host, for_us);
+        }
+    }
+
+    fn cut_ways(&mut self, ways: &[(usize, usize)], for_us: u64) {
+        let (one, other) = ways[0];
+        let is_long = for_us > SHORT_US / 3;
+        if is_long && !self.may_lose(&[one, other]) {
+            return;
+        }
+        ways.iter().for_each(|way| self.network.cut(*way, self.now_us + for_us));
+        match ways.len() {
+            1 => self.report.one_way_cuts += 1,
+            _ => self.report.cuts += 1,
+        }
+        if is_long {
+            self.note_disturbed(one, for_us);
+            self.note_disturbed(other, for_us);
+        }
+    }
+
+    /// A host is cut off from all others, in one direction or both.
+    fn isolate(&mut self, host: usize, for_us: u64) {
+        if !self.may_lose(&[host]) {
+            return;
+        }
+        let kind = self.shared.random.below(3);
+        for other in (0..self.processes.len()).filter(|other| *other != host) {
+            if kind != 1 {
+                self.network.cut((host, other), self.now_us + for_us);
+            }
+            if kind != 2 {
+                self.network.cut((other, host), self.now_us + for_us);
+            }
+        }
+        match kind {
+            0 => self.report.cuts += 1,
+            _ => self.report.one_way_cuts += 1,
+        }
+        self.note_disturbed(host, for_us);
+    }
+
+    /// What is in flight between two hosts is lost: one of them goes out.
+    fn end_session(&mut self, one: usize, other: usize) {
+        let both = [one, other];
+        if both.iter().any(|host| self.processes[*host].is_none()) || !self.may_lose(&both) {
+            return;
+        }
+        self.network.end_session((one, other));
+        for (own, peer) in [(one, other), (other, one)] {
+            let process = self.processes[own].as_mut().expect("it runs");
+            let peer = lockstep_types::HostId(peer as u32);
+            process.links.control.cut_off(peer, lockstep_cluster::Incarnation(1));
+        }
+        self.report.sessions += 1;
+        self.note_disturbed(one, 0);
+        self.note_disturbed(other, 0);
+    }
+
+    /// Faults stop.
+    pub(super) fn heal(&mut self) {
+        self.network.heal();
+        let now_us = self.now_us;
+        for process in self.processes.iter_mut().flatten() {
+            process.paused_until_us = process.paused_until_us.min(now_us);
+        }
+    }
+}

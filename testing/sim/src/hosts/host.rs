@@ -1,0 +1,518 @@
+//! A host: its copies, and the coordinator if it has that. One thread has all of it here; what the
+//! thread of the links gives to a site still arrives later.
+
+use super::replica::{At, Following, Held, Pending, Replica};
+use super::{Answer, HostCall, Said, Shared};
+use crate::plans::{Planned, Request};
+use lockstep_cluster::{Command, Epoch};
+use lockstep_host::HostTime;
+use lockstep_host::coordinator::{self, CoordinatorHost, Overtaken};
+use lockstep_host::copies::FollowedPiece;
+use lockstep_host::follower::Applied;
+use lockstep_host::follower::codec::{CopyMessage, OfCopy};
+use lockstep_host::partition;
+use lockstep_host::placement::Placement;
+use lockstep_host::recovery::EntrySources;
+use lockstep_host::several::CoordinatorCall;
+use lockstep_site::{
+    Coordinator, CoordinatorOutput, FromPartition, MultiCall, Numbered, OneRoundCalls,
+    OneRoundFinished,
+};
+use lockstep_txn::replica::{Receipt, ReceiptOutcome};
+use lockstep_types::{Failure, HostId, Outcome, PartitionId, Status, TransactionId};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// Where a call of a client of this host may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Where {
+    Host(HostId),
+}
+
+/// What a host's sites have.
+pub(super) struct Host {
+    pub(super) id: HostId,
+    /// The wall clock and the monotonic clock, when what happens now began.
+    pub(super) now_us: i64,
+    pub(super) boot_us: u64,
+    pub(super) placement: Arc<Placement>,
+    /// The version of the catalog in force.
+    pub(super) version: u64,
+    pub(super) replicas: BTreeMap<PartitionId, Replica>,
+    pub(super) coordinator: Option<Coordinator<usize, u64>>,
+    one_rounds: OneRoundCalls,
+    /// Messages to itself.
+    pub(super) own: VecDeque<Said>,
+    /// Calls and reports that wait for another placement, or for a partition to be led here.
+    pub(super) waiting: Vec<Said>,
+    /// What it has sealed, for its links.
+    pub(super) sealed: Vec<OfCopy>,
+    pub(super) handed: BTreeMap<usize, (Where, Request)>,
+    /// By partition, until when this host may answer, by its monotonic clock.
+    pub(super) leases_us: Vec<u64>,
+    /// It takes no calls.
+    pub(super) is_cut_off: bool,
+    /// What the control plane is to change.
+    pub(super) proposals: Vec<Command>,
+    /// Messages to other hosts.
+    pub(super) out: Vec<(HostId, Said)>,
+}
+
+impl Host {
+    pub(super) fn new(placement: Placement, shared: &Shared, now_us: i64) -> Host {
+        let id = placement.host();
+        let partitions = (0..placement.partition_count()).map(PartitionId);
+        let is_here = |partition: &PartitionId| {
+            let mut threads = placement.followers_of(*partition).iter();
+            placement.leader_of(*partition).host() == id || threads.any(|it| it.host() == id)
+        };
+        let replica =
+            |partition| (partition, Replica::first(partition, &placement, shared, now_us));
+        let replicas = partitions.filter(is_here).map(replica).collect();
+        let coordinator =
+            (placement.coordinator().host() == id).then(|| coordinator_of(&placement, shared, 0));
+        Host {
+            id,
+            now_us,
+            boot_us: 0,
+            version: 0,
+            replicas,
+            coordinator,
+            one_rounds: OneRoundCalls::new(16, shared.limits.stop_everything),
+            own: VecDeque::new(),
+            waiting: Vec::new(),
+            sealed: Vec::new(),
+            handed: BTreeMap::new(),
+            leases_us: vec![0; placement.partition_count() as usize],
+            is_cut_off: false,
+            proposals: Vec::new(),
+            out: Vec::new(),
+            placement: Arc::new(placement),
+        }
+    }
+
+    pub(super) fn send(&mut self, to: HostId, said: Said) {
+        match to == self.id {
+            true => self.own.push_back(said),
+            false => self.out.push((to, said)),
+        }
+    }
+
+    /// Whether this host may answer for a partition, after what it answers was executed.
+    fn may_answer(&self, partition: PartitionId) -> bool {
+        let is_led = self.replicas.get(&partition).is_some_and(|it| it.leading.is_some());
+        !is_led || self.leases_us[partition.index()] > self.boot_us
+    }
+
+    pub(super) fn send_when_safe(
+        &mut self,
+        shared: &mut Shared,
+        (partition, entry): (PartitionId, u64),
+        held: Held,
+    ) {
+        let may_answer = self.may_answer(partition);
+        let replica = self.replicas.get_mut(&partition).expect("it has a copy");
+        if !may_answer {
+            shared.report.lease_refusals += 1;
+            return replica.gate.keep(entry, held);
+        }
+        if let Some(Held { to, said }) = replica.gate.pass(entry, held) {
+            self.send(to, said);
+        }
+    }
+
+    pub(super) fn follow_catalog(&mut self, version: u64) {
+        self.version = self.version.max(version);
+    }
+
+    /// A client of this host calls.
+    pub(super) fn call(&mut self, call: usize, request: Request, shared: &mut Shared) {
+        if self.is_cut_off {
+            return shared.refuse(call, "the host is not connected with a majority");
+        }
+        let catalog = shared.catalogs.get_mut(&self.version).expect("it is in force");
+        let ring = shared.ring.clone();
+        let planned = catalog.plan(call, &request, &ring, &mut self.one_rounds);
+        let (to, said) = match planned {
+            Planned::Partition(partition, work) => {
+                let leader = self.placement.leader_of(partition).host();
+                (leader, Said::Call(partition, HostCall { call, work }))
+            }
+            Planned::Several(several) => {
+                (self.placement.coordinator().host(), Said::Multi(Box::new(several)))
+            }
+            Planned::Multi { declared, home, work } => {
+                let several = CoordinatorCall::Multi(Box::new(MultiCall {
+                    origin: call,
+                    procedure_number: 0,
+                    catalog_version: self.version,
+                    time_limit: None,
+                    declared,
+                    home,
+                    led: None,
+                    work,
+                }));
+                (self.placement.coordinator().host(), Said::Multi(Box::new(several)))
+            }
+        };
+        self.handed.insert(call, (Where::Host(to), request));
+        self.send(to, said);
+    }
+
+    /// Takes messages until none is left that this host has sent to itself.
+    pub(super) fn take_all(&mut self, shared: &mut Shared) {
+        while let Some(said) = self.own.pop_front() {
+            self.take(said, shared);
+        }
+    }
+
+    pub(super) fn take(&mut self, said: Said, shared: &mut Shared) {
+        match said {
+            Said::Call(partition, call) => match self.leads(partition) {
+                true => {
+                    partition::take_call(&mut At { host: self, shared, partition }, call);
+                }
+                false => self.wait_for_lead(partition, call, shared),
+            },
+            Said::Multi(call) => match self.coordinator.is_some() {
+                true => coordinator::submit(&mut Of { host: self, shared }, *call, &mut Vec::new()),
+                false => {
+                    let origin = match *call {
+                        CoordinatorCall::Multi(call) => call.origin,
+                        CoordinatorCall::OneRound(origin, _) => origin,
+                    };
+                    self.refuse_elsewhere(origin, shared);
+                }
+            },
+            Said::Answer(answer) => {
+                if self.handed.remove(&answer.call).is_some() {
+                    shared.answers.push(*answer);
+                }
+            }
+            Said::ToPartition(message) => self.take_from_coordinator(message, shared),
+            Said::FromPartition(FromPartition::Fenced(report))
+                if report.epoch > self.placement.epoch() || self.coordinator.is_none() =>
+            {
+                self.waiting.push(Said::FromPartition(FromPartition::Fenced(report)));
+            }
+            Said::FromPartition(answer) => {
+                if self.coordinator.is_some() {
+                    coordinator::receive(&mut Of { host: self, shared }, answer, &mut Vec::new());
+                }
+            }
+            Said::Copy(message) => self.copy_said(message, shared),
+            Said::Follow(piece) => self.follow(piece, shared),
+            Said::Open(opening) => self.open(*opening, shared),
+            Said::Placement(placement) => self.follow_placement(placement, shared),
+        }
+    }
+
+    fn leads(&self, partition: PartitionId) -> bool {
+        self.replicas.get(&partition).is_some_and(|replica| replica.leads)
+    }
+
+    fn wait_for_lead(&mut self, partition: PartitionId, call: HostCall, shared: &mut Shared) {
+        match self.placement.leader_of(partition).host() == self.id {
+            true => self.waiting.push(Said::Call(partition, call)),
+            false => self.refuse_elsewhere(call.call, shared),
+        }
+    }
+
+    fn refuse_elsewhere(&mut self, call: usize, shared: &Shared) {
+        let failure = Failure::new(Status::ServerUnavailable, "another host leads");
+        let (outcome, tables) = (Outcome::failed(failure), Vec::new());
+        let answer = Answer { call, outcome, tables, entry: 0 };
+        self.send(shared.origin_of(call), Said::Answer(Box::new(answer)));
+    }
+
+    fn take_from_coordinator(&mut self, message: Numbered<u64>, shared: &mut Shared) {
+        let partition = message.partition;
+        if self.leads(partition) {
+            let at = &mut At { host: self, shared, partition };
+            return partition::take_message(at, message, &mut Vec::new());
+        }
+        let replica = self.replicas.get_mut(&partition);
+        if let Some(pending) = replica.and_then(|replica| replica.opening.as_mut()) {
+            pending.promotion.take_message(message);
+        }
+    }
+
+    fn copy_said(&mut self, OfCopy { partition, copy, said }: OfCopy, shared: &mut Shared) {
+        match said {
+            CopyMessage::Receipt(receipt) => self.take_receipt(partition, copy, receipt, shared),
+            CopyMessage::Resume(after) => {
+                let replica = self.replicas.get_mut(&partition).expect("it leads");
+                let Some(leading) = &mut replica.leading else { return };
+                if leading.resume(copy, after).is_err() {
+                    self.propose_out_of_sync(partition, copy, after.epoch);
+                }
+                self.hand_over(partition, true, shared);
+                self.send_to_copies(partition);
+            }
+            CopyMessage::Stream(..) | CopyMessage::Sealed(_) => {
+                unreachable!("they are for the links")
+            }
+        }
+    }
+
+    fn take_receipt(
+        &mut self,
+        partition: PartitionId,
+        copy: HostId,
+        receipt: Receipt,
+        shared: &mut Shared,
+    ) {
+        let replica = self.replicas.get_mut(&partition).expect("it leads");
+        let Some(leading) = &mut replica.leading else { return };
+        match leading.stream.receipt(copy, receipt) {
+            ReceiptOutcome::Advanced(position) => {
+                replica.gate.advance(copy, position);
+                self.release(partition);
+            }
+            ReceiptOutcome::NotSent => {
+                shared.problem(format!("host {copy} has a receipt for what was not sent"));
+            }
+            ReceiptOutcome::Known | ReceiptOutcome::OtherEpoch | ReceiptOutcome::NotInSync => {}
+        }
+    }
+
+    fn follow(&mut self, piece: FollowedPiece, shared: &mut Shared) {
+        let FollowedPiece { partition, piece, horizon, digest } = piece;
+        let replica = self.replicas.get_mut(&partition).expect("it has a copy");
+        let Some(Following { follower, .. }) = &mut replica.following else { return };
+        if let Some(piece) = piece {
+            follower.push(piece);
+        }
+        let differs = digest.and_then(|(position, digest)| follower.compare(position, digest));
+        if let Some(differs) = differs {
+            shared.problem(differs.to_string());
+        }
+        if let Err(error) = follower.advance(horizon) {
+            shared.problem(error.to_string());
+        }
+    }
+
+    /// Copies apply a slice of what they may.
+    pub(super) fn run_copies(&mut self, shared: &mut Shared) {
+        for partition in self.replicas.keys().copied().collect::<Vec<_>>() {
+            let replica = self.replicas.get_mut(&partition).expect("it was listed");
+            let applied = match (&mut replica.following, &mut replica.opening) {
+                (Some(following), _) => following.apply(shared),
+                (None, Some(pending)) => pending.apply(shared),
+                (None, None) => continue,
+            };
+            match applied {
+                Ok(None) => {}
+                Ok(Some(version)) => self.follow_catalog(version),
+                Err(problem) => shared.problem(problem),
+            }
+            let replica = &self.replicas[&partition];
+            if replica.opening.as_ref().is_some_and(|pending| pending.promotion.is_ready()) {
+                self.end_opening(partition, shared);
+            }
+        }
+    }
+
+    /// What was logged goes to the copies.
+    pub(super) fn hand_over(&mut self, partition: PartitionId, all: bool, shared: &Shared) {
+        let replica = self.replicas.get_mut(&partition).expect("it has a copy");
+        let Some(leading) = &mut replica.leading else {
+            if replica.following.is_none() {
+                replica.site.drop_log();
+            }
+            return;
+        };
+        let logged = leading.take_log(&mut replica.site, (self.now_us, all));
+        if let Some(end) = logged {
+            replica.gate.advance(self.id, end);
+            if shared.faults.streams.answer_before_receipt {
+                let hosts: Vec<HostId> = replica.gate.copies().hosts().collect();
+                hosts.into_iter().for_each(|host| replica.gate.advance(host, end));
+            }
+        }
+        let safe = replica.gate.safe();
+        if leading.advertise(&mut replica.site, safe, (logged.is_some(), all)) {
+            self.send_to_copies(partition);
+        }
+    }
+
+    pub(super) fn send_to_copies(&mut self, partition: PartitionId) {
+        let replica = self.replicas.get_mut(&partition).expect("it has a copy");
+        let Some(leading) = &mut replica.leading else { return };
+        let copies = self.placement.followers_of(partition).iter().map(|thread| thread.host());
+        let out = &mut self.out;
+        leading.send(copies, |copy, said| {
+            out.push((copy, Said::Copy(OfCopy { partition, copy, said })));
+        });
+    }
+
+    /// Releases what all copies have, while this host may answer.
+    pub(super) fn release(&mut self, partition: PartitionId) {
+        if !self.may_answer(partition) {
+            return;
+        }
+        let replica = self.replicas.get_mut(&partition).expect("it has a copy");
+        let safe: Vec<Held> = std::iter::from_fn(|| replica.gate.release()).collect();
+        safe.into_iter().for_each(|Held { to, said }| self.send(to, said));
+    }
+
+    /// The end of a round.
+    pub(super) fn end_round(&mut self, (all, is_tick): (bool, bool), shared: &mut Shared) {
+        for partition in self.replicas.keys().copied().collect::<Vec<_>>() {
+            self.hand_over(partition, all, shared);
+            if shared.faults.shrink_without_epoch && is_tick {
+                self.replicas.get_mut(&partition).expect("it was listed").shrink();
+            }
+            self.release(partition);
+            let replica = self.replicas.get_mut(&partition).expect("it was listed");
+            replica.site.maintain();
+        }
+        self.take_all(shared);
+    }
+
+    /// The coordinator polls its time limits.
+    pub(super) fn expire(&mut self, shared: &mut Shared) {
+        let Some(coordinator) = &mut self.coordinator else { return };
+        let mut outputs = Vec::new();
+        coordinator.expire(self.now_us, &mut outputs);
+        coordinator::carry_out(&mut Of { host: self, shared }, &mut outputs);
+    }
+
+    pub(super) fn propose_out_of_sync(&mut self, partition: PartitionId, host: HostId, epoch: u32) {
+        let epoch = Epoch(epoch.into());
+        self.proposals.push(Command::OutOfSync { partition, host, epoch });
+    }
+}
+
+impl Following {
+    fn apply(&mut self, shared: &Shared) -> Result<Option<u64>, String> {
+        if let Some(change) = self.change.take() {
+            let task = shared.task(&change)?;
+            self.follower.change_catalog(&change, &task).map_err(|error| error.to_string())?;
+            self.version = change.catalog_version;
+            return Ok(Some(self.version));
+        }
+        let sources = sources(shared, self.version);
+        let applied = self.follower.run(&sources).map_err(|error| error.to_string())?;
+        if let Applied::Change(change) = applied {
+            self.change = Some(change);
+        }
+        match self.follower.divergence() {
+            Some(differs) => Err(differs.to_string()),
+            None => Ok(None),
+        }
+    }
+}
+
+impl Pending {
+    fn apply(&mut self, shared: &Shared) -> Result<Option<u64>, String> {
+        if let Some(change) = self.change.take() {
+            let task = shared.task(&change)?;
+            self.promotion.change_catalog(&change, &task).map_err(|error| error.to_string())?;
+            self.version = change.catalog_version;
+            return Ok(Some(self.version));
+        }
+        let sources = sources(shared, self.version);
+        let applied = self.promotion.run(&sources).map_err(|error| error.to_string())?;
+        if let Applied::Change(change) = applied {
+            self.change = Some(change);
+        }
+        Ok(None)
+    }
+}
+
+fn sources(shared: &Shared, version: u64) -> EntrySources<'_, crate::plans::NoCode> {
+    EntrySources {
+        catalog: &shared.catalogs[&version].host,
+        limits: &shared.sql_limits,
+        partition_count: shared.ring.partition_count(),
+    }
+}
+
+/// The coordinator of a host; `version` is that of its catalog.
+pub(super) fn coordinator_of(
+    placement: &Placement,
+    shared: &Shared,
+    version: u64,
+) -> Coordinator<usize, u64> {
+    let mut coordinator = Coordinator::new(shared.ring.clone(), &shared.limits);
+    coordinator.go_on_behind(TransactionId::default(), version);
+    if placement.is_replicated() {
+        coordinator.await_durable_decisions();
+        coordinator.remember_outcomes(shared.limits.outcomes_kept());
+    }
+    coordinator
+}
+
+/// The coordinator at its host.
+pub(super) struct Of<'w> {
+    pub(super) host: &'w mut Host,
+    pub(super) shared: &'w mut Shared,
+}
+
+impl HostTime for Of<'_> {
+    fn now_us(&self) -> i64 {
+        self.host.now_us
+    }
+}
+
+impl Of<'_> {
+    fn answer(&mut self, call: usize, outcome: Outcome, tables: Vec<u8>) {
+        let answer = Answer { call, outcome, tables, entry: 0 };
+        self.host.send(self.shared.origin_of(call), Said::Answer(Box::new(answer)));
+    }
+
+    fn one_round_answer(&mut self, finished: OneRoundFinished<usize>) {
+        let OneRoundFinished { origin, call, result, .. } = finished;
+        let (mut outcome, mut tables) = (Outcome::success(0), Vec::new());
+        match result {
+            Err(failure) => outcome = Outcome::failed(*failure),
+            Ok(answers) => {
+                let is_whole = self.host.one_rounds.write_tables(&call, &answers, &mut tables);
+                if !is_whole {
+                    outcome = Outcome::failed(Failure::unexpected("a table is missing"));
+                }
+            }
+        }
+        self.answer(origin, outcome, tables);
+    }
+}
+
+impl CoordinatorHost for Of<'_> {
+    type Origin = usize;
+    type Catalog = u64;
+
+    fn coordinator(&mut self) -> &mut Coordinator<usize, u64> {
+        self.host.coordinator.as_mut().expect("what concerns it comes to its host")
+    }
+
+    fn coordinator_output(&mut self, output: CoordinatorOutput<usize, u64>) {
+        match output {
+            CoordinatorOutput::Send(message) => {
+                let to = self.host.placement.leader_of(message.partition).host();
+                self.host.send(to, Said::ToPartition(message));
+            }
+            CoordinatorOutput::Finished(finished) => {
+                let finished = *finished;
+                self.answer(finished.origin, finished.outcome, finished.tables);
+            }
+            CoordinatorOutput::OneRoundFinished(finished) => self.one_round_answer(finished),
+            CoordinatorOutput::Thread { .. } => unreachable!("no procedure needs a thread"),
+            CoordinatorOutput::Stale(_) | CoordinatorOutput::OneRoundStale(..) => {
+                unreachable!("overtaken calls are planned again")
+            }
+        }
+    }
+
+    fn plan_overtaken(
+        &mut self,
+        overtaken: Overtaken<usize>,
+    ) -> Option<CoordinatorCall<usize, u64>> {
+        let (Overtaken::Planned(call) | Overtaken::OneRound(call, _)) = overtaken;
+        unreachable!("the catalog does not change while clients call, and call {call} does")
+    }
+
+    fn refuse_waiting(&mut self, call: usize, _: bool) {
+        unreachable!("the workload stays within the limits, and call {call} does not");
+    }
+}

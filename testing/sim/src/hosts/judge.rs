@@ -1,0 +1,341 @@
+//! What must hold for the calls of clients: a bank whose moves between accounts each leave two
+//! rows.
+
+use super::Answer;
+use crate::plans::{Request, Sql, invocation_of};
+use lockstep_base::bytes::ByteReader;
+use lockstep_base::random::SeededRandom;
+use lockstep_types::parameter::ParameterWriter;
+use lockstep_types::{Datum, Status, TableView};
+use std::collections::BTreeMap;
+
+pub(super) const SCHEMA: &str = "
+CREATE TABLE accounts (id BIGINT NOT NULL, money BIGINT NOT NULL, version BIGINT NOT NULL,
+  PRIMARY KEY (id));
+PARTITION TABLE accounts ON COLUMN id;
+CREATE TABLE moves (id BIGINT NOT NULL, number BIGINT NOT NULL, side BIGINT NOT NULL);
+PARTITION TABLE moves ON COLUMN id;
+CREATE PROCEDURE Move AS BEGIN
+  UPDATE accounts SET money = money - ?, version = version + 1 WHERE id = ?;
+  INSERT INTO moves VALUES (?, ?, ?);
+  UPDATE accounts SET money = money + ?, version = version + 1 WHERE id = ?;
+  INSERT INTO moves VALUES (?, ?, ?);
+END;
+CREATE PROCEDURE Touch PARTITION ON TABLE accounts COLUMN id PARAMETER 0 AS BEGIN
+  UPDATE accounts SET version = version + 2 WHERE id = ?;
+  INSERT INTO moves VALUES (?, ?, ?);
+  INSERT INTO moves VALUES (?, ?, ?);
+END;
+";
+
+const MONEY: i64 = 1000;
+
+/// What a call does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Schema,
+    Load,
+    /// Between two accounts.
+    Move(i64, i64),
+    /// Changes one account, and then breaks a key of another one.
+    Broken,
+    ReadOne(i64),
+    ReadAll,
+    ReadMoves,
+}
+
+/// How a call ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Done,
+    Failed,
+    Unknown,
+}
+
+struct Call {
+    kind: Kind,
+    /// By account, the version that a read that begins now finds at least.
+    least: Vec<i64>,
+    end: Option<End>,
+}
+
+/// The calls and what was found.
+pub(super) struct Judge {
+    accounts: i64,
+    calls: Vec<Call>,
+    /// By account: changes that were answered, changes that have begun, and the last version that
+    /// a read has found.
+    answered: Vec<i64>,
+    begun: Vec<i64>,
+    seen: Vec<i64>,
+    /// What reads of all accounts have found, by the sum of versions.
+    found: BTreeMap<i64, Vec<i64>>,
+    pub(super) outstanding: usize,
+    /// Calls that were answered with success, that failed, and whose outcome is not known.
+    pub(super) ended: [u64; 3],
+}
+
+impl Judge {
+    pub(super) fn new(accounts: i64) -> Judge {
+        let zeros = vec![0; accounts as usize];
+        Judge {
+            accounts,
+            calls: Vec::new(),
+            answered: zeros.clone(),
+            begun: zeros.clone(),
+            seen: zeros,
+            found: BTreeMap::new(),
+            outstanding: 0,
+            ended: [0; 3],
+        }
+    }
+
+    fn begin(&mut self, kind: Kind) -> usize {
+        let least = self.answered.iter().zip(&self.seen).map(|(a, b)| *a.max(b)).collect();
+        self.calls.push(Call { kind, least, end: None });
+        if let Kind::Move(from, to) = kind {
+            self.begun[from as usize] += 1;
+            self.begun[to as usize] += 1;
+        }
+        self.outstanding += 1;
+        self.calls.len() - 1
+    }
+
+    /// The change of the schema.
+    pub(super) fn schema(&mut self) -> usize {
+        self.begin(Kind::Schema)
+    }
+
+    /// The calls that load the rows.
+    pub(super) fn load(&mut self) -> Vec<(usize, Request)> {
+        let insert: Sql = "INSERT INTO accounts VALUES (?, ?, 0)".into();
+        let accounts = self.accounts;
+        let one = |account| {
+            let call = self.begin(Kind::Load);
+            (call, Request::Statements(vec![(insert.clone(), vec![account, MONEY])]))
+        };
+        (0..accounts).map(one).collect()
+    }
+
+    /// Whether the last call succeeded.
+    pub(super) fn is_last_done(&self) -> bool {
+        self.calls.last().is_some_and(|call| call.end == Some(End::Done))
+    }
+
+    /// The number of the next call.
+    pub(super) fn next_call(&self) -> usize {
+        self.calls.len()
+    }
+
+    /// A call of a client.
+    pub(super) fn call(&mut self, random: &mut SeededRandom) -> (usize, Request) {
+        let mut account = || random.below(self.accounts as u64) as i64;
+        let (from, to) = (account(), account());
+        let amount = random.between(1, 50);
+        match random.below(20) {
+            0..=5 => {
+                let call = self.begin(Kind::Move(from, from));
+                let number = call as i64;
+                let given = [from, from, number, 0, from, number, 1];
+                (call, procedure("Touch", &given))
+            }
+            6..=9 => {
+                let call = self.begin(Kind::Move(from, to));
+                let number = call as i64;
+                let given = [amount, from, from, number, 0, amount, to, to, number, 1];
+                match random.chance(1, 2) {
+                    true => (call, procedure("Move", &given)),
+                    false => (call, move_of(&given)),
+                }
+            }
+            10 => {
+                let call = self.begin(Kind::Broken);
+                let take = "UPDATE accounts SET money = money - ?, version = version + 1 \
+                            WHERE id = ?";
+                let insert = "INSERT INTO accounts VALUES (?, 0, 0)";
+                let statements = vec![(take.into(), vec![amount, from]), (insert.into(), vec![to])];
+                (call, Request::Statements(statements))
+            }
+            11..=16 => {
+                let read = "SELECT id, money, version FROM accounts WHERE id = ?";
+                let call = self.begin(Kind::ReadOne(from));
+                (call, Request::Statements(vec![(read.into(), vec![from])]))
+            }
+            _ => self.read_all(),
+        }
+    }
+
+    pub(super) fn read_all(&mut self) -> (usize, Request) {
+        let read = "SELECT id, money, version FROM accounts ORDER BY id";
+        let call = self.begin(Kind::ReadAll);
+        (call, Request::Statements(vec![(read.into(), Vec::new())]))
+    }
+
+    /// The read of all moves at the end.
+    pub(super) fn read_moves(&mut self) -> (usize, Request) {
+        let read = "SELECT id, number, side FROM moves ORDER BY number, side";
+        let call = self.begin(Kind::ReadMoves);
+        (call, Request::Statements(vec![(read.into(), Vec::new())]))
+    }
+
+    fn end(&mut self, call: usize, end: End) -> Result<(), String> {
+        let known = &mut self.calls[call].end;
+        if let Some(before) = known {
+            return Err(format!("call {call} ended twice, {before:?} and {end:?}"));
+        }
+        *known = Some(end);
+        self.outstanding -= 1;
+        self.ended[end as usize] += 1;
+        Ok(())
+    }
+
+    /// A call was answered.
+    pub(super) fn answer(&mut self, answer: &Answer) -> Result<(), String> {
+        let call = answer.call;
+        let kind = self.calls[call].kind;
+        if let Some(failure) = &answer.outcome.failure {
+            let end = match failure.status == Status::ResponseUnknown {
+                true => End::Unknown,
+                false => End::Failed,
+            };
+            return match kind {
+                Kind::Schema | Kind::Load => Err(format!("call {call} failed: {failure:?}")),
+                _ => self.end(call, end),
+            };
+        }
+        self.end(call, End::Done)?;
+        let rows = || rows(&answer.tables);
+        match kind {
+            Kind::Schema | Kind::Load => Ok(()),
+            Kind::Broken => Err(format!("call {call} broke a key and passed")),
+            Kind::Move(from, to) => {
+                self.answered[from as usize] += 1;
+                self.answered[to as usize] += 1;
+                Ok(())
+            }
+            Kind::ReadOne(account) => self.judge_versions(call, &rows(), &[account]),
+            Kind::ReadAll => {
+                let (rows, all) = (rows(), (0..self.accounts).collect::<Vec<i64>>());
+                self.judge_versions(call, &rows, &all)?;
+                self.judge_whole(call, &rows)
+            }
+            Kind::ReadMoves => self.judge_moves(&rows()),
+        }
+    }
+
+    fn judge_versions(
+        &mut self,
+        call: usize,
+        rows: &[Vec<i64>],
+        expected: &[i64],
+    ) -> Result<(), String> {
+        let found: Vec<i64> = rows.iter().map(|row| row[0]).collect();
+        if found != expected {
+            return Err(format!("read {call} found accounts {found:?}, not {expected:?}"));
+        }
+        for row in rows {
+            let (account, version) = (row[0] as usize, row[2]);
+            let (least, most) = (self.calls[call].least[account], self.begun[account]);
+            if !(least..=most).contains(&version) {
+                return Err(format!(
+                    "read {call} found version {version} of account {account}; {least} to {most} \
+                     are possible"
+                ));
+            }
+            self.seen[account] = version.max(self.seen[account]);
+        }
+        Ok(())
+    }
+
+    fn judge_whole(&mut self, call: usize, rows: &[Vec<i64>]) -> Result<(), String> {
+        let money: i64 = rows.iter().map(|row| row[1]).sum();
+        let versions: Vec<i64> = rows.iter().map(|row| row[2]).collect();
+        let sum: i64 = versions.iter().sum();
+        if money != self.accounts * MONEY || sum % 2 != 0 {
+            return Err(format!("read {call} found {money} in all accounts, and {sum} changes"));
+        }
+        let before = self.found.range(..=sum).next_back();
+        let after = self.found.range(sum..).next();
+        let is_below = |a: &[i64], b: &[i64]| a.iter().zip(b).all(|(a, b)| a <= b);
+        let fits = before.is_none_or(|(_, it)| is_below(it, &versions))
+            && after.is_none_or(|(_, it)| is_below(&versions, it));
+        if !fits {
+            return Err(format!(
+                "read {call} found versions {versions:?}; other reads found {before:?} and \
+                 {after:?}"
+            ));
+        }
+        self.found.insert(sum, versions);
+        Ok(())
+    }
+
+    /// Each change that was answered is there once, one that failed is not, and one of which
+    /// nobody knows is there once and whole, or not at all.
+    fn judge_moves(&self, rows: &[Vec<i64>]) -> Result<(), String> {
+        let mut sides: BTreeMap<usize, Vec<(i64, i64)>> = BTreeMap::new();
+        for row in rows {
+            sides.entry(row[1] as usize).or_default().push((row[2], row[0]));
+        }
+        for (number, call) in self.calls.iter().enumerate() {
+            let Kind::Move(from, to) = call.kind else { continue };
+            let found = sides.remove(&number).unwrap_or_default();
+            let is_whole = found == [(0, from), (1, to)];
+            let holds = match call.end {
+                Some(End::Done) => is_whole,
+                Some(End::Failed) => found.is_empty(),
+                Some(End::Unknown) => is_whole || found.is_empty(),
+                None => false,
+            };
+            if !holds {
+                return Err(format!(
+                    "call {number} between accounts {from} and {to} ended as {:?}, and left \
+                     {found:?}",
+                    call.end
+                ));
+            }
+        }
+        match sides.is_empty() {
+            true => Ok(()),
+            false => Err(format!("moves that nobody made: {sides:?}")),
+        }
+    }
+}
+
+fn procedure(name: &str, given: &[i64]) -> Request {
+    let mut writer = ParameterWriter::default();
+    given.iter().for_each(|value| {
+        writer.bigint(*value);
+    });
+    Request::Procedure(invocation_of(name, writer.bytes()))
+}
+
+fn move_of(given: &[i64; 10]) -> Request {
+    let change = |sign| {
+        format!("UPDATE accounts SET money = money {sign} ?, version = version + 1 WHERE id = ?")
+    };
+    let insert: Sql = "INSERT INTO moves VALUES (?, ?, ?)".into();
+    Request::Statements(vec![
+        (change("-").into(), given[..2].to_vec()),
+        (insert.clone(), given[2..5].to_vec()),
+        (change("+").into(), given[5..7].to_vec()),
+        (insert, given[7..].to_vec()),
+    ])
+}
+
+/// The integers of the first table.
+fn rows(tables: &[u8]) -> Vec<Vec<i64>> {
+    let mut reader = ByteReader::new(tables);
+    let Ok(table) = TableView::read(&mut reader) else { return Vec::new() };
+    let number = |value: &Datum<'_>| match value {
+        Datum::Int(number) => *number,
+        _ => i64::MIN,
+    };
+    let mut all = Vec::new();
+    for row in table.rows().flatten() {
+        let mut values = Vec::new();
+        if row.read_into(&mut values).is_ok() {
+            all.push(values.iter().map(number).collect());
+        }
+    }
+    all
+}

@@ -1,0 +1,124 @@
+//! What is broken in a run, and what it did.
+
+use lockstep_site::Faults;
+use lockstep_txn::replica::ReplicaFaults;
+use std::fmt;
+
+/// What is broken in the hosts.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct HostFaults {
+    /// In the control plane. `serve_after_lease`: a lease counts for a while after its end.
+    pub cluster: lockstep_cluster::Faults,
+    /// In the streams between copies.
+    pub streams: ReplicaFaults,
+    /// In the protocol of transactions.
+    pub site: Faults,
+    /// A new leader takes what it has no decision on for committed.
+    pub lose_vote: bool,
+    /// A new leader counts each yes in its log, void or not.
+    pub trust_logged_yes: bool,
+    /// A call that was handed to a host that is lost is sent again.
+    pub resend_handed_call: bool,
+    /// A leader goes on without a copy that lags, and no epoch says so.
+    pub shrink_without_epoch: bool,
+}
+
+/// What a run did, or several.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Calls that succeeded.
+    pub answered: u64,
+    /// Calls that failed, with nothing done.
+    pub failed: u64,
+    /// Calls whose outcome is not known.
+    pub unknown: u64,
+    /// Processes that were killed.
+    pub killed: u64,
+    /// Hosts that the control plane has put out.
+    pub lost: u64,
+    /// Those of them whose process ran and noticed it.
+    pub false_suspicions: u64,
+    /// Hosts that were put out and took part again, because they have the only copies.
+    pub resumed: u64,
+    /// How often a host noticed that it is not connected with a majority.
+    pub minorities: u64,
+    /// What was withheld because its host had no lease.
+    pub lease_refusals: u64,
+    /// Pauses that lasted longer than a lease.
+    pub long_pauses: u64,
+    /// Connections that were cut in one direction, and in both.
+    pub one_way_cuts: u64,
+    /// See `one_way_cuts`.
+    pub cuts: u64,
+    /// Sessions that ended with what was in flight.
+    pub sessions: u64,
+    /// Epochs after the first one.
+    pub epochs: u64,
+    /// Copies that came to lead, and leaders that went on with other copies.
+    pub leaders: u64,
+    /// See `leaders`.
+    pub reopened: u64,
+    /// Coordinators that took over.
+    pub coordinators: u64,
+}
+
+impl Report {
+    fn numbers(&mut self) -> [&mut u64; 17] {
+        [
+            &mut self.answered,
+            &mut self.failed,
+            &mut self.unknown,
+            &mut self.killed,
+            &mut self.lost,
+            &mut self.false_suspicions,
+            &mut self.resumed,
+            &mut self.minorities,
+            &mut self.lease_refusals,
+            &mut self.long_pauses,
+            &mut self.one_way_cuts,
+            &mut self.cuts,
+            &mut self.sessions,
+            &mut self.epochs,
+            &mut self.leaders,
+            &mut self.reopened,
+            &mut self.coordinators,
+        ]
+    }
+
+    /// Adds those of another run.
+    pub fn add(&mut self, other: &Report) {
+        let mut other = *other;
+        for (sum, number) in self.numbers().into_iter().zip(other.numbers()) {
+            *sum += *number;
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} calls answered, {} failed, {} unknown; {} hosts killed, {} put out, {} of these \
+             running, {} resumed; {} minorities, {} answers without a lease withheld, {} long \
+             pauses, {} cuts in one direction and {} in both, {} sessions lost; {} epochs, {} \
+             leaders took over, {} went on with other copies, {} coordinators took over",
+            self.answered,
+            self.failed,
+            self.unknown,
+            self.killed,
+            self.lost,
+            self.false_suspicions,
+            self.resumed,
+            self.minorities,
+            self.lease_refusals,
+            self.long_pauses,
+            self.one_way_cuts,
+            self.cuts,
+            self.sessions,
+            self.epochs,
+            self.leaders,
+            self.reopened,
+            self.coordinators
+        )
+    }
+}

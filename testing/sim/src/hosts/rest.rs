@@ -1,0 +1,108 @@
+//! Hosts at rest: everything has ended, and copies are equal.
+
+use super::{Cluster, Process};
+use lockstep_cluster::HostState;
+use lockstep_types::{HostId, PartitionId};
+
+impl Cluster {
+    /// Everything has ended, and all copies have applied what their leaders have.
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.judge.outstanding == 0 && self.unapplied().is_none()
+    }
+
+    /// A copy that has not what its leader has.
+    fn unapplied(&self) -> Option<(PartitionId, HostId)> {
+        let Some(state) = self.state() else { return Some((PartitionId(0), HostId(0))) };
+        let host = |host: HostId| Some(&self.processes[host.0 as usize].as_ref()?.host);
+        let up = state.hosts.iter().filter(|(_, record)| record.state == HostState::Up);
+        for (number, _) in up {
+            let Some(host) = host(*number) else { return Some((PartitionId(0), *number)) };
+            if host.is_cut_off || host.placement.epoch() != state.epoch.0 {
+                return Some((PartitionId(0), *number));
+            }
+        }
+        let number = |number: usize| PartitionId(number as u32);
+        for (at, partition) in state.partitions.iter().enumerate() {
+            let leader = host(partition.leader).and_then(|host| host.replicas.get(&number(at)));
+            let Some(leader) =
+                leader.filter(|it| it.leads && it.site.is_idle() && it.gate.is_idle())
+            else {
+                return Some((number(at), partition.leader));
+            };
+            let end = leader.site.log_sequence();
+            for follower in partition.followers() {
+                let copy = host(follower).and_then(|host| host.replicas.get(&number(at)));
+                let applied = copy.and_then(|copy| copy.following.as_ref());
+                if applied.is_none_or(|it| it.follower.applied() != end) {
+                    return Some((number(at), follower));
+                }
+            }
+        }
+        None
+    }
+
+    pub(super) fn unrest(&self) -> String {
+        let state = self.state().expect("the cluster was formed");
+        let up = state.hosts.iter().filter(|(_, record)| record.state == HostState::Up);
+        let up: Vec<u32> = up.map(|(host, _)| host.0).collect();
+        let voters: Vec<u32> = state.voters().map(|host| host.0).collect();
+        let of = |process: &Process| {
+            let Process { host, links, .. } = process;
+            let coordinator = host.coordinator.as_ref();
+            let replicas = host.replicas.iter().map(|(partition, it)| {
+                format!(
+                    "{partition}: leads {} opening {} sealed {:?} idle {} gate {}",
+                    it.leads,
+                    it.opening.is_some(),
+                    it.leading.as_ref().map(|leading| leading.stream.is_sealed()),
+                    it.site.is_idle(),
+                    it.gate.is_idle()
+                )
+            });
+            format!(
+                "\n  host {}: {:?} {:?} cut off {} epoch {} of {:?}, {} handed, {} waiting, \
+                 coordinator {:?}, {}",
+                host.id,
+                links.serving,
+                links.control.standing(),
+                host.is_cut_off,
+                host.placement.epoch(),
+                links.state().map(|state| state.epoch),
+                host.handed.len(),
+                host.waiting.len(),
+                coordinator.map(|it| (it.is_taking_over(), it.is_idle())),
+                replicas.collect::<Vec<_>>().join("; ")
+            )
+        };
+        let hosts: Vec<String> = self.processes.iter().flatten().map(of).collect();
+        format!(
+            "{} calls are outstanding, {:?} lags, up {up:?}, voters {voters:?}{}",
+            self.judge.outstanding,
+            self.unapplied(),
+            hosts.concat()
+        )
+    }
+
+    /// Copies have the same rows.
+    pub(super) fn compare(&self) -> Result<(), String> {
+        let state = self.state().expect("the cluster was formed");
+        let replica = |host: HostId, partition| {
+            let process = self.processes[host.0 as usize].as_ref().expect("it is up");
+            &process.host.replicas[&partition]
+        };
+        for (number, partition) in (0..).map(PartitionId).zip(&state.partitions) {
+            let hash = replica(partition.leader, number).site.database().content_hash();
+            for follower in partition.followers() {
+                let following = replica(follower, number).following.as_ref();
+                let copy = following.expect("it is in sync").follower.site();
+                if copy.database().content_hash() != hash {
+                    return Err(format!(
+                        "the copy of partition {number} at host {follower} has other rows than \
+                         its leader"
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,86 @@
+//! Several hosts with the control plane of each: a short set of seeds, and faults that the judges
+//! must notice.
+
+use super::kept_seeds;
+use lockstep_sim::hosts::{HostFaults, Report, run_seed};
+use lockstep_sim::{Faults, ReplicaFaults};
+
+const CALLS: usize = 300;
+
+#[test]
+fn nothing_is_lost_and_nothing_is_stale_whichever_host_is_lost() {
+    let mut sum = Report::default();
+    for seed in 1..=450 {
+        let report = run_seed(seed, CALLS, HostFaults::default());
+        sum.add(&report.unwrap_or_else(|failure| panic!("{failure}")));
+    }
+    // The judges looked at something.
+    println!("{sum}");
+    assert!(sum.answered > 50_000 && sum.unknown > 300 && sum.epochs > 300, "{sum:?}");
+    assert!(sum.killed > 100 && sum.lost > 200 && sum.false_suspicions > 50, "{sum:?}");
+    assert!(sum.minorities > 30 && sum.lease_refusals > 200 && sum.long_pauses > 50, "{sum:?}");
+    assert!(sum.one_way_cuts > 50 && sum.cuts > 100 && sum.sessions > 20, "{sum:?}");
+    // A host with the only copy of a partition is put out, and takes part again.
+    assert!(sum.resumed > 0, "{sum:?}");
+    assert!(sum.leaders > 150 && sum.reopened > 200 && sum.coordinators > 50, "{sum:?}");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run_of_hosts() {
+    for seed in [5, 77] {
+        let run = || run_seed(seed, CALLS, HostFaults::default());
+        let first = run().unwrap_or_else(|failure| panic!("{failure}"));
+        assert_eq!(first, run().unwrap_or_else(|failure| panic!("{failure}")));
+    }
+}
+
+#[test]
+fn seeds_of_hosts_that_failed_once_pass() {
+    for seed in kept_seeds("hosts.txt") {
+        run_seed(seed, CALLS, HostFaults::default()).unwrap_or_else(|failure| panic!("{failure}"));
+    }
+}
+
+/// The first seed that a judge catches; a failed assertion of the code under test counts.
+fn caught(faults: HostFaults) -> Option<String> {
+    (1..=600).find_map(|seed| {
+        let run = || run_seed(seed, CALLS, faults).err().map(|failure| failure.to_string());
+        std::panic::catch_unwind(run).unwrap_or_else(|_| Some(format!("seed {seed}: a panic")))
+    })
+}
+
+#[test]
+fn faults_of_hosts_are_caught() {
+    let sound = HostFaults::default();
+    let streams = |streams| HostFaults { streams, ..sound };
+    let site = |site| HostFaults { site, ..sound };
+    let (stream, one) = (ReplicaFaults::default(), Faults::default());
+    let lease = lockstep_cluster::Faults { serve_after_lease: true, ..Default::default() };
+    std::panic::set_hook(Box::new(|_| {}));
+    let caught = [
+        ("serve_after_lease", HostFaults { cluster: lease, ..sound }),
+        ("shrink_without_epoch", HostFaults { shrink_without_epoch: true, ..sound }),
+        ("resend_handed_call", HostFaults { resend_handed_call: true, ..sound }),
+        ("answer_before_receipt", streams(ReplicaFaults { answer_before_receipt: true, ..stream })),
+        ("skip_epoch_check", site(Faults { skip_epoch_check: true, ..one })),
+        ("decide_before_fence", site(Faults { decide_before_fence: true, ..one })),
+        ("lose_vote", HostFaults { lose_vote: true, ..sound }),
+        (
+            "trust_logged_yes",
+            HostFaults {
+                trust_logged_yes: true,
+                site: Faults { trust_logged_yes: true, ..one },
+                ..sound
+            },
+        ),
+    ]
+    .map(|(name, faults)| {
+        let caught = caught(faults);
+        println!("{name}: {caught:?}");
+        (name, caught)
+    });
+    let _ = std::panic::take_hook();
+    for (name, caught) in caught {
+        assert!(caught.is_some(), "{name} goes unnoticed");
+    }
+}
