@@ -244,16 +244,18 @@ impl Placement {
         self.up.contains(&host)
     }
 
-    /// The hosts that took part in a placement before, and may not answer any more what was
-    /// handed to them then: they are lost, or others have what they led. A host that was put out,
-    /// and takes part again with the only copies of some partitions, is among them.
+    /// The hosts that may not answer any more what was handed to them in a placement before: they
+    /// are lost, or others have what they led. A host that was put out, and takes part again with
+    /// the only copies of some partitions, is among them.
     pub fn lost_since(&self, before: &Placement) -> Vec<HostId> {
         let is_deposed = |host: &HostId| {
             let mut leaders = before.leaders.iter().zip(&self.leaders);
             leaders.any(|(at, now)| at.host() == *host && at != now)
                 || before.coordinator.host() == *host && before.coordinator != self.coordinator
         };
-        before.hosts().filter(|host| !self.is_up(*host) || is_deposed(host)).collect()
+        let is_lost = |host: &HostId| before.is_up(*host) && !self.is_up(*host);
+        let hosts = (0..before.hosts).map(HostId);
+        hosts.filter(|host| is_lost(host) || is_deposed(host)).collect()
     }
 
     /// The hosts of the cluster that take part, but this one.
@@ -389,6 +391,10 @@ mod tests {
         assert_eq!(lost(placed([0, 1], 2, &[0, 1, 2], 2)), [3], "it is not up");
         assert_eq!(lost(placed([0, 2], 2, &[0, 1, 2, 3], 2)), [1], "host 2 leads in its place");
         assert_eq!(lost(placed([0, 1], 0, &[0, 1, 2, 3], 2)), [2], "the coordinator is at host 0");
+        // It was down with the only copy of a partition, and took part again.
+        let down = placed([0, 1], 2, &[0, 2, 3], 1);
+        let after = placed([0, 2], 2, &[0, 1, 2, 3], 2);
+        assert_eq!(after.lost_since(&down), [HostId(1)]);
     }
 
     #[test]

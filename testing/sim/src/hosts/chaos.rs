@@ -59,7 +59,7 @@ impl Cluster {
         let other = (one + 1 + self.shared.random.below(count - 1) as usize) % count as usize;
         let long_us = SHORT_US + self.shared.random.below(LONG_US - SHORT_US);
         let short_us = 5_000 + self.shared.random.below(SHORT_US - 5_000);
-        match self.shared.random.below(12) {
+        match self.shared.random.below(14) {
             0 | 1 => self.kill(one),
             2 | 3 => self.pause(one, long_us),
             4 | 5 => self.pause(one, short_us),
@@ -67,7 +67,7 @@ impl Cluster {
             7 => self.cut_ways(&[(one, other), (other, one)], long_us),
             8 => self.cut_ways(&[(one, other), (other, one)], short_us / 3),
             9 => self.isolate(one, long_us),
-            10 => self.end_session(one, other),
+            10..=12 => self.end_session(one, other),
             _ => {
                 let random = &mut self.shared.random;
                 self.network.lost_of_thousand = [0, 0, 2, 5][random.below(4) as usize];
@@ -197,6 +197,11 @@ impl Cluster {
             return;
         }
         self.network.end_session((one, other));
+        if self.shared.random.chance(1, 2) {
+            // One of the two hears late of the epoch in which the other one goes on.
+            let slow = both[self.shared.random.below(2) as usize];
+            self.network.slow_down(slow, self.now_us + AFTERMATH_US);
+        }
         for (own, peer) in [(one, other), (other, one)] {
             let process = self.processes[own].as_mut().expect("it runs");
             let peer = lockstep_types::HostId(peer as u32);

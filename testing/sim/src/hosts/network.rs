@@ -32,6 +32,9 @@ impl Clock {
     }
 }
 
+/// How late a slow control plane hears: less than a suspicion.
+const LATE_US: u64 = 60_000;
+
 /// From a host to another one.
 pub(super) type Way = (usize, usize);
 
@@ -41,6 +44,8 @@ pub(super) struct Network {
     cuts: BTreeMap<Way, u64>,
     /// When the last message of a connection arrives.
     last_us: BTreeMap<Way, u64>,
+    /// Hosts whose control plane hears late, and until when.
+    slow: BTreeMap<usize, u64>,
     /// By pair of hosts, sessions that have ended.
     sessions: BTreeMap<Way, u32>,
     /// Of a thousand datagrams, how many are lost.
@@ -52,6 +57,7 @@ impl Network {
     pub(super) fn new() -> Network {
         Network {
             cuts: BTreeMap::new(),
+            slow: BTreeMap::new(),
             last_us: BTreeMap::new(),
             sessions: BTreeMap::new(),
             lost_of_thousand: 0,
@@ -66,7 +72,13 @@ impl Network {
     /// Ends all faults.
     pub(super) fn heal(&mut self) {
         self.cuts.clear();
+        self.slow.clear();
         (self.lost_of_thousand, self.delay_us_max) = (0, 500);
+    }
+
+    /// The control plane of a host hears late for a while, and its sites do not.
+    pub(super) fn slow_down(&mut self, host: usize, until_us: u64) {
+        self.slow.insert(host, until_us);
     }
 
     fn cut_until_us(&self, way: Way, now_us: u64) -> u64 {
@@ -93,7 +105,9 @@ impl Network {
     ) -> Option<u64> {
         let is_lost =
             self.cut_until_us(way, now_us) > now_us || random.below(1000) < self.lost_of_thousand;
-        let delay_us = 20 + random.below(self.delay_us_max);
+        let is_slow = self.slow.get(&way.1).is_some_and(|until_us| *until_us > now_us);
+        let late_us = if is_slow { LATE_US + random.below(LATE_US / 4) } else { 0 };
+        let delay_us = 20 + late_us + random.below(self.delay_us_max);
         (!is_lost).then_some(now_us + delay_us)
     }
 
