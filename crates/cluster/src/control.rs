@@ -172,6 +172,26 @@ impl Control {
         self.leases.take(follower, sent_us, epoch);
     }
 
+    /// The partitions that this host is to lead and cannot: its copies of them are not sound. The
+    /// other hosts hear of them by its heartbeats.
+    pub fn set_cannot_lead(&mut self, partitions: Vec<PartitionId>) {
+        self.detector.set_cannot_lead(partitions);
+    }
+
+    /// The partitions that cannot be served, ascending: a copy that counts is at a host that is not
+    /// up and could not be taken out, or the host that is to lead says that it cannot.
+    pub fn unavailable(&self) -> Vec<PartitionId> {
+        let Some(state) = self.state().filter(|state| state.is_formed()) else { return Vec::new() };
+        let is_up = |host| state.hosts.get(&host).is_some_and(|it| it.state == HostState::Up);
+        let is_served = |number: &PartitionId| {
+            let partition = &state.partitions[number.index()];
+            let has_all = partition.copies.iter().all(|copy| is_up(copy.host));
+            has_all && !self.detector.cannot_lead(partition.leader, *number)
+        };
+        let partitions = (0..).map(PartitionId).take(state.partitions.len());
+        partitions.filter(|partition| !is_served(partition)).collect()
+    }
+
     /// A site thread ran at a time, or was waiting for work then.
     pub fn site_ran(&mut self, site: ThreadId, at_us: u64) {
         self.detector.site_ran(site, at_us);

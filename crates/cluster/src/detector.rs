@@ -9,7 +9,7 @@ use crate::faults::Faults;
 use crate::heartbeat::{Echo, Heartbeat};
 use crate::ids::{Epoch, Incarnation};
 use crate::options::Options;
-use lockstep_types::{HostId, ThreadId};
+use lockstep_types::{HostId, PartitionId, ThreadId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What this host is to the cluster, as far as it knows.
@@ -35,6 +35,7 @@ struct Peer {
     epoch: Epoch,
     suspects: BTreeSet<HostId>,
     site_age_us_max: u64,
+    cannot_lead: BTreeSet<PartitionId>,
     /// The peer's wall clock less that of this host, if it is over the limit.
     clock_off_us: Option<i64>,
     /// Messages between the two hosts were lost for good.
@@ -60,6 +61,8 @@ pub struct Detector {
     peers: BTreeMap<HostId, Peer>,
     /// By site, when its thread ran last.
     sites: Vec<u64>,
+    /// Partitions that this host is to lead and cannot.
+    cannot_lead: Vec<PartitionId>,
     stale_since_us: Option<u64>,
 }
 
@@ -74,8 +77,8 @@ impl Detector {
         now_us: u64,
     ) -> Detector {
         let sites = vec![now_us; usize::from(sites)];
-        let (peers, stale_since_us) = (BTreeMap::new(), None);
-        Detector { host, incarnation, options, faults, peers, sites, stale_since_us }
+        let (peers, cannot_lead, stale_since_us) = (BTreeMap::new(), Vec::new(), None);
+        Detector { host, incarnation, options, faults, peers, sites, cannot_lead, stale_since_us }
     }
 
     /// A site thread ran at a time, or was waiting for work then.
@@ -90,6 +93,21 @@ impl Detector {
         let ran_us = self.sites.get(site.index());
         let limit_us = self.options.site_suspect_after_us;
         ran_us.is_none_or(|ran_us| now_us.saturating_sub(*ran_us) > limit_us)
+    }
+
+    /// The partitions that this host is to lead and cannot, as its heartbeats have them.
+    pub fn set_cannot_lead(&mut self, partitions: Vec<PartitionId>) {
+        self.cannot_lead = partitions;
+    }
+
+    /// Whether a host that is to lead a partition has said that it cannot.
+    pub fn cannot_lead(&self, host: HostId, partition: PartitionId) -> bool {
+        match host == self.host {
+            true => self.cannot_lead.contains(&partition),
+            false => {
+                self.peers.get(&host).is_some_and(|peer| peer.cannot_lead.contains(&partition))
+            }
+        }
     }
 
     /// Whether any site of this host stands still.
@@ -114,6 +132,7 @@ impl Detector {
             epoch: Epoch(0),
             suspects: BTreeSet::new(),
             site_age_us_max: 0,
+            cannot_lead: BTreeSet::new(),
             clock_off_us: None,
             is_cut: false,
         };
@@ -159,6 +178,7 @@ impl Detector {
             echo,
             suspects: self.suspects(now_us),
             site_ages_us: self.sites.iter().map(|ran_us| now_us.saturating_sub(*ran_us)).collect(),
+            cannot_lead: self.cannot_lead.clone(),
         }
     }
 
@@ -186,6 +206,7 @@ impl Detector {
         peer.newest = Some((heartbeat.sent_us, now_us));
         peer.epoch = heartbeat.epoch;
         peer.suspects = heartbeat.suspects.iter().copied().collect();
+        peer.cannot_lead = heartbeat.cannot_lead.iter().copied().collect();
         peer.site_age_us_max = heartbeat.site_ages_us.iter().copied().max().unwrap_or(0);
         let echo = heartbeat
             .echo

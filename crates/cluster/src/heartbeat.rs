@@ -1,15 +1,16 @@
 //! The message that every host sends to every other one, all the time.
 
 use crate::codec::{
-    read_count, read_end, read_epoch, read_flag, read_host, read_incarnation, read_version,
+    read_count, read_end, read_epoch, read_flag, read_host, read_incarnation, read_partition,
+    read_version,
 };
 use crate::error::FormatError;
 use crate::ids::{ClusterId, Epoch, Incarnation};
 use lockstep_base::bytes::{ByteReader, ByteWriter};
-use lockstep_types::HostId;
+use lockstep_types::{HostId, PartitionId};
 
 /// Version of the byte form of [`Heartbeat`].
-const HEARTBEAT_VERSION: u8 = 1;
+const HEARTBEAT_VERSION: u8 = 2;
 
 /// What a host answers to the newest heartbeat of the host that it sends to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +45,8 @@ pub struct Heartbeat {
     pub suspects: Vec<HostId>,
     /// By site of the sender, how long ago its thread ran.
     pub site_ages_us: Vec<u64>,
+    /// Partitions that the sender is to lead and cannot.
+    pub cannot_lead: Vec<PartitionId>,
 }
 
 impl Heartbeat {
@@ -67,6 +70,8 @@ impl Heartbeat {
         self.suspects.iter().for_each(|host| output.put_varint(u64::from(host.0)));
         output.put_varint(self.site_ages_us.len() as u64);
         self.site_ages_us.iter().for_each(|age_us| output.put_varint(*age_us));
+        output.put_varint(self.cannot_lead.len() as u64);
+        self.cannot_lead.iter().for_each(|own| output.put_varint(u64::from(own.0)));
         output
     }
 
@@ -93,6 +98,8 @@ impl Heartbeat {
         let suspects = (0..count).map(|_| read_host(input)).collect::<Result<_, _>>()?;
         let count = read_count(input, "sites")?;
         let site_ages_us = (0..count).map(|_| input.varint()).collect::<Result<_, _>>()?;
+        let count = read_count(input, "partitions that cannot be led")?;
+        let cannot_lead = (0..count).map(|_| read_partition(input)).collect::<Result<_, _>>()?;
         read_end(input)?;
         Ok(Heartbeat {
             cluster,
@@ -103,6 +110,7 @@ impl Heartbeat {
             echo,
             suspects,
             site_ages_us,
+            cannot_lead,
         })
     }
 }
@@ -123,12 +131,14 @@ mod tests {
             echo: Some(echo),
             suspects: vec![HostId(1)],
             site_ages_us: vec![0, 9],
+            cannot_lead: vec![PartitionId(6)],
         };
         let bytes = heartbeat.encode();
         let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(hex, "01070707070707070707070707070707070205e807d00f0103ac0204010101020009");
+        assert_eq!(hex, "02070707070707070707070707070707070205e807d00f0103ac02040101010200090106");
         assert_eq!(Heartbeat::decode(&bytes), Ok(heartbeat.clone()));
-        let silent = Heartbeat { echo: None, suspects: vec![], site_ages_us: vec![], ..heartbeat };
+        let (suspects, site_ages_us, cannot_lead) = (vec![], vec![], vec![]);
+        let silent = Heartbeat { echo: None, suspects, site_ages_us, cannot_lead, ..heartbeat };
         assert_eq!(Heartbeat::decode(&silent.encode()), Ok(silent));
         assert!((0..bytes.len()).all(|length| Heartbeat::decode(&bytes[..length]).is_err()));
         assert!(Heartbeat::decode(&[&bytes[..], &[0]].concat()).is_err());

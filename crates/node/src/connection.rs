@@ -250,6 +250,11 @@ impl Connection {
         self.unanswered > 0 || !self.waiting.is_empty()
     }
 
+    /// Whether output waits for an entry of a replica's log.
+    pub fn waits_for(&self, slot: Slot) -> bool {
+        self.waiting.iter().any(|output| output.slot == slot)
+    }
+
     /// Writes as much as the socket takes, `most` bytes at most.
     ///
     /// # Errors

@@ -23,6 +23,8 @@ const LOG_WAITS: u32 = 1 << 4;
 const STOPPING: u32 = 1 << 5;
 /// The host is not in the majority of its cluster: no call at all.
 const CUT_OFF: u32 = 1 << 6;
+/// Some partitions cannot be served: no call that needs one.
+const UNAVAILABLE: u32 = 1 << 7;
 
 /// What every call gets at a host that is not in the majority of its cluster.
 const NOT_IN_MAJORITY: &str = "This host is not connected with a majority of its cluster, and \
@@ -107,7 +109,7 @@ impl Intake {
 
     /// Whether writes are refused for any reason: what VoltDB calls paused.
     pub fn is_paused(&self) -> bool {
-        self.has(!CUT_OFF)
+        self.has(!(CUT_OFF | UNAVAILABLE))
     }
 
     /// Whether an administrator has paused the host, or prepares its stop.
@@ -133,6 +135,11 @@ impl Intake {
     /// The host leaves the majority of its cluster, or is in it again.
     pub fn set_cut_off(&self, is_cut_off: bool) {
         self.set(CUT_OFF, is_cut_off);
+    }
+
+    /// Some partitions cannot be served, or all can again. Which ones is known elsewhere.
+    pub fn set_unavailable(&self, is_any: bool) {
+        self.set(UNAVAILABLE, is_any);
     }
 
     /// Whether the host is not connected with a majority of its cluster.

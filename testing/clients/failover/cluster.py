@@ -109,8 +109,9 @@ class Cluster:
         return self._log(number, "err").read_text(encoding="utf-8", errors="replace")
 
     def was_put_out(self, number):
-        """Whether a host that ran was taken for lost by the others, as it logged itself."""
-        return "have taken this host out of the cluster" in self.said(number)
+        """Whether a host that ran is out of the cluster, as it logged itself."""
+        said = self.said(number)
+        return said.rfind("have taken this host out") > said.rfind("takes part in the cluster")
 
     def alive(self):
         """The numbers of the hosts whose processes run."""

@@ -43,6 +43,8 @@ pub struct Partition {
     pub leader: i64,
     pub followers: Vec<i64>,
     pub epoch: i64,
+    /// `available` or `unavailable`.
+    state: String,
 }
 
 /// What a host answers about its cluster.
@@ -106,12 +108,14 @@ fn host(row: &[Value]) -> Option<Host> {
 }
 
 fn partition(row: &[Value]) -> Option<Partition> {
-    let [Value::Int(id), Value::Int(leader), Value::Text(followers), Value::Int(epoch)] = row
-    else {
+    let [id, leader, followers, epoch, state] = row else { return None };
+    let (Value::Int(id), Value::Int(leader), Value::Int(epoch)) = (id, leader, epoch) else {
         return None;
     };
+    let (Value::Text(followers), Value::Text(state)) = (followers, state) else { return None };
     let followers = followers.split(',').filter_map(|host| host.parse().ok()).collect();
-    Some(Partition { id: *id, leader: *leader, followers, epoch: *epoch })
+    let state = state.to_string();
+    Some(Partition { id: *id, leader: *leader, followers, epoch: *epoch, state })
 }
 
 /// The rows of the tables of a system procedure's answer. A call that was in progress when a host
@@ -156,6 +160,7 @@ fn as_json(cluster: &Cluster) -> String {
             "leader": partition.leader,
             "followers": partition.followers,
             "epoch": partition.epoch,
+            "state": partition.state,
         })
     };
     json!({
@@ -189,6 +194,10 @@ fn as_text(cluster: &Cluster) -> String {
         let leads = listed(&|partition| partition.leader == *id);
         let follows = listed(&|partition| partition.followers.contains(id));
         line(&id.to_string(), [name, state, client], &leads, &follows);
+    }
+    let unavailable = listed(&|partition| partition.state == "unavailable");
+    if !unavailable.is_empty() {
+        out += &format!("unavailable partitions: {unavailable}\n");
     }
     out
 }

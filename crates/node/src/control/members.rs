@@ -10,6 +10,9 @@ use std::sync::Arc;
 /// What selects it.
 pub(super) const SELECTOR: &str = "CLUSTER";
 
+/// The state of a partition that nobody leads, and of a cluster with one.
+const UNAVAILABLE: &str = "unavailable";
+
 /// A host as it is shown.
 struct Shown {
     host: HostId,
@@ -38,6 +41,7 @@ pub(super) fn write(out: &mut Vec<u8>, facts: &HostFacts) -> u16 {
         ("LEADER", SqlType::Integer),
         ("FOLLOWERS", SqlType::Varchar),
         ("EPOCH", SqlType::BigInt),
+        ("STATE", SqlType::Varchar),
     ]);
     let mut table = TableBuilder::begin(out, &schema);
     for partition in (0..placement.partition_count()).map(PartitionId) {
@@ -48,6 +52,7 @@ pub(super) fn write(out: &mut Vec<u8>, facts: &HostFacts) -> u16 {
             Datum::Int(placement.leader_of(partition).host().0.into()),
             Datum::Text(&followers.join(",")),
             Datum::Int(placement.epoch_of(partition).into()),
+            Datum::Text(if facts.unavailable.has(partition) { UNAVAILABLE } else { "available" }),
         ];
         table.row(&schema, &row);
     }
@@ -111,6 +116,7 @@ fn shown_state(state: HostState) -> &'static str {
 fn state(facts: &HostFacts) -> &'static str {
     match (facts.intake.check_majority(), facts.intake.is_paused()) {
         (Err(_), _) => "no majority",
+        (Ok(()), _) if facts.unavailable.is_any() => UNAVAILABLE,
         (Ok(()), true) => "paused",
         (Ok(()), false) => "running",
     }

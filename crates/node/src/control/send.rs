@@ -3,6 +3,7 @@
 use super::{Control, SystemCall};
 use crate::catalog::HostCatalog;
 use crate::message::{AdHocCall, Envelope, MultiOrigin, MultiRequest, Origin};
+use crate::shard::cannot_serve;
 use lockstep_exec::watch::TimeLimit;
 use lockstep_host::statements::{
     StatementVia, StatementsDestination, StatementsWay, statements_way,
@@ -70,6 +71,9 @@ impl Control {
         partition: PartitionId,
         via: Option<StatementVia>,
     ) {
+        if self.facts.unavailable.has(partition) {
+            return self.answer_failure(call.origin, &cannot_serve(&[partition]));
+        }
         let ad_hoc = AdHocCall {
             origin: call.origin,
             body: call.body,

@@ -124,8 +124,34 @@ impl Membership {
             let ran_us = now.us.saturating_sub(busy_us as u64);
             self.control.site_ran(ThreadId(number), ran_us);
         }
+        if self.has_copies() {
+            let not_led = self.facts.unavailable.not_led_here(&self.facts.placement());
+            self.control.set_cannot_lead(not_led);
+        }
         self.control.tick(now);
         self.note_effects(now);
+        self.note_unavailable();
+    }
+
+    /// Leaves for the sites which partitions cannot be served.
+    fn note_unavailable(&self) {
+        let partitions = match self.has_copies() {
+            true => self.control.unavailable(),
+            false => return,
+        };
+        if !self.facts.unavailable.set(&partitions) {
+            return;
+        }
+        self.facts.intake.set_unavailable(!partitions.is_empty());
+        let numbers: Vec<String> = partitions.iter().map(PartitionId::to_string).collect();
+        match partitions.is_empty() {
+            true => tracing::warn!("all partitions can be served again"),
+            false => tracing::error!(
+                partitions = numbers.join(", "),
+                "partitions cannot be served: a host with a copy is lost and cannot be replaced, \
+                 or the copy is out of service. Calls that need them are refused"
+            ),
+        }
     }
 
     /// Proposes a change of the placement. Its outcome is a new epoch, or nothing: it names the

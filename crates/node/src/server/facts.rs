@@ -6,7 +6,7 @@ use crate::clock;
 use crate::intake::Intake;
 use crate::links::{ClusterMembership, first_placement};
 use crate::log::Durability;
-use crate::shard::{CurrentPlacement, HostFacts, LeaseTable, SiteRuns};
+use crate::shard::{CurrentPlacement, HostFacts, LeaseTable, SiteRuns, Unavailable};
 use lockstep_host::placement::{ClusterShape, Placement};
 use lockstep_types::{HashRing, HostId};
 use lockstep_wire_volt::COMPATIBLE_VERSION;
@@ -35,6 +35,7 @@ pub(super) fn host_facts(
             0 => LeaseTable::always(partition_count),
             _ => LeaseTable::granted(partition_count),
         },
+        unavailable: Unavailable::new(partition_count),
         kfactor,
         site_runs: SiteRuns::new(configuration.sites),
         cluster_state: Mutex::default(),

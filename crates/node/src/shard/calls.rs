@@ -2,7 +2,8 @@
 
 use super::handed::At;
 use super::replica::Replica;
-use super::{HeldCall, KeptAnswer, Shard, Slot};
+use super::{HeldCall, KeptAnswer, Shard, Slot, cannot_serve};
+use crate::catalog::HostProcedure;
 use crate::clock;
 use crate::connection::ConnectionKey;
 use crate::control::system::write_ping;
@@ -75,8 +76,7 @@ impl Shard {
         };
         if !self.facts.intake.is_open() {
             let admin = self.connections.get(key).is_some_and(|c| c.admin);
-            let changes = Changes::of_procedure(&procedure.definition);
-            if let Err(failure) = self.facts.intake.check(changes, admin) {
+            if let Err(failure) = self.check_intake(admin, procedure, &invocation) {
                 refuse(output, &origin, &failure);
                 return Taken::Refused;
             }
@@ -105,6 +105,27 @@ impl Shard {
             }
             Destination::Outside => self.call_outside(origin, &invocation),
             Destination::Refused(failure) => self.refuse_counted(output, &origin, &failure),
+        }
+    }
+
+    /// Less than everything is taken: whether a call is.
+    ///
+    /// # Errors
+    /// What the caller gets.
+    #[cold]
+    fn check_intake(
+        &self,
+        admin: bool,
+        procedure: &HostProcedure,
+        invocation: &Invocation<'_>,
+    ) -> Result<(), Failure> {
+        let changes = Changes::of_procedure(&procedure.definition);
+        self.facts.intake.check(changes, admin)?;
+        match destination(procedure, invocation, &self.facts.ring) {
+            Destination::Partition(partition) if self.facts.unavailable.has(partition) => {
+                Err(cannot_serve(&[partition]))
+            }
+            _ => Ok(()),
         }
     }
 

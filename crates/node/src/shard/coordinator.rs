@@ -400,14 +400,7 @@ impl Shard {
     /// A call that came to a thread that cannot run it: its caller hears that nothing has happened.
     #[cold]
     pub(super) fn refuse_elsewhere(&mut self, call: Envelope) {
-        let origin = match call {
-            Envelope::Call(_, call) => call.origin,
-            Envelope::Via(via) => via.call.origin,
-            Envelope::AdHoc(_, call) => call.origin,
-            Envelope::Multi(call) => call.origin.origin,
-            Envelope::OneRound(origin, _) => origin,
-            _ => unreachable!("calls are refused"),
-        };
+        let origin = origin_of(call);
         let host = self.facts.host;
         let text = format!(
             "VOLTDB ERROR: host {host} does not lead what the call needs: another host does since \
@@ -436,5 +429,17 @@ impl Shard {
             self.outbox.send_urgent(control, Envelope::Control(Box::new(decided)));
         }
         self.outbox.show_urgent();
+    }
+}
+
+/// Who waits for a call.
+pub(super) fn origin_of(call: Envelope) -> Origin {
+    match call {
+        Envelope::Call(_, call) => call.origin,
+        Envelope::Via(via) => via.call.origin,
+        Envelope::AdHoc(_, call) => call.origin,
+        Envelope::Multi(call) => call.origin.origin,
+        Envelope::OneRound(origin, _) => origin,
+        _ => unreachable!("calls are refused"),
     }
 }

@@ -2,6 +2,7 @@
 
 use super::Drain;
 use super::leases::{LeaseTable, SiteRuns};
+use super::unavailable::Unavailable;
 use crate::callers::Callers;
 use crate::catalog::{HostCatalog, java_settings};
 use crate::intake::Intake;
@@ -40,6 +41,8 @@ pub struct HostFacts {
     pub(crate) placement: CurrentPlacement,
     /// Until when this host may answer for which partition.
     pub leases: LeaseTable,
+    /// The partitions that cannot be served.
+    pub unavailable: Unavailable,
     /// Which sites run, and since when.
     pub(crate) site_runs: SiteRuns,
     /// The members of the cluster and their state, as the hosts agree on it; none for a host that

@@ -45,8 +45,10 @@ impl HandedCalls {
     fn take(&mut self, origin: &Origin) -> bool {
         let name = (origin.connection, origin.handle);
         let Some(calls) = self.calls.get_mut(&name) else { return false };
+        // The answer to a call that has ended as unknown is not that to a later one of its number.
         let place = calls.iter().position(|(_, call)| call.arrived_us == origin.arrived_us);
-        calls.remove(place.unwrap_or(0));
+        let Some(place) = place else { return false };
+        calls.remove(place);
         if calls.is_empty() {
             self.calls.remove(&name);
         }
@@ -55,13 +57,23 @@ impl HandedCalls {
 
     /// Takes the calls that may be at a host that is lost.
     fn take_lost(&mut self, is_lost: impl Fn(HostId) -> bool) -> Vec<Origin> {
+        self.take_if(|at, _| match at {
+            At::Host(host) => is_lost(*host),
+            At::Anywhere => true,
+        })
+    }
+
+    /// Takes the calls that are at some hosts and came up to a time.
+    fn take_at(&mut self, hosts: &[HostId], until_us: i64) -> Vec<Origin> {
+        let is_there = |at: &At| matches!(at, At::Host(host) if hosts.contains(host));
+        self.take_if(|at, call| is_there(at) && call.arrived_us <= until_us)
+    }
+
+    fn take_if(&mut self, is_lost: impl Fn(&At, &Origin) -> bool) -> Vec<Origin> {
         let mut lost = Vec::new();
         self.calls.retain(|_, calls| {
             calls.retain(|(at, origin)| {
-                let stays = match at {
-                    At::Host(host) => !is_lost(*host),
-                    At::Anywhere => false,
-                };
+                let stays = !is_lost(at, origin);
                 if !stays {
                     lost.push(*origin);
                 }
@@ -115,9 +127,23 @@ impl Shard {
             return;
         }
         let calls = self.handed.take_lost(|host| lost.contains(&host));
+        self.end_as_unknown(calls, &lost);
+    }
+
+    /// Partitions that hosts lead are unavailable: the callers of what is there since a time are
+    /// notified.
+    pub(super) fn fail_calls_at(&mut self, hosts: &[HostId], until_us: i64) {
+        let calls = self.handed.take_at(hosts, until_us);
+        let mut hosts = hosts.to_vec();
+        hosts.sort_unstable();
+        hosts.dedup();
+        self.end_as_unknown(calls, &hosts);
+    }
+
+    fn end_as_unknown(&mut self, calls: Vec<Origin>, lost: &[HostId]) {
         for origin in calls {
             let origin = Origin { weight: origin.weight & !NOTED, ..origin };
-            self.refuse_by_message(origin, &outcome_unknown(&lost));
+            self.refuse_by_message(origin, &outcome_unknown(lost));
         }
     }
 
@@ -163,4 +189,29 @@ pub(super) fn outcome_unknown(lost: &[HostId]) -> Failure {
         hosts.join(", host ")
     );
     Failure::new(Status::ResponseUnknown, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lockstep_types::ThreadId;
+
+    #[test]
+    fn a_late_answer_is_not_that_to_the_next_call_of_the_same_number() {
+        let origin = |arrived_us| Origin {
+            thread: ThreadId(0),
+            connection: ConnectionKey::default(),
+            handle: 7,
+            arrived_us,
+            procedure: 0,
+            weight: NOTED,
+        };
+        let mut handed = HandedCalls::default();
+        handed.note(origin(10), At::Host(HostId(1)));
+        let ended = handed.take_at(&[HostId(1)], 10);
+        assert_eq!(ended.iter().map(|call| call.arrived_us).collect::<Vec<_>>(), [10]);
+        handed.note(origin(20), At::Host(HostId(1)));
+        assert!(!handed.take(&origin(10)), "it has ended");
+        assert!(handed.take(&origin(20)) && !handed.take(&origin(20)), "answered once");
+    }
 }

@@ -3,7 +3,7 @@
 
 use super::calls::{Taken, refuse};
 use super::handed::At;
-use super::{Shard, Slot};
+use super::{Shard, Slot, cannot_serve};
 use crate::intake::Changes;
 use crate::message::{
     ControlRequest, Envelope, ForwardedCall, HEAVY_WEIGHT, Origin, PARTITION_WEIGHT,
@@ -46,6 +46,10 @@ impl Shard {
         }
         // NULL lives at the first partition.
         let partition = self.facts.ring.partition_of(key);
+        if self.facts.unavailable.has(partition) {
+            refuse(output, &origin, &cannot_serve(&[partition]));
+            return Taken::Refused;
+        }
         if let Some(slot) = self.replicas.slot_of(partition) {
             return self.call_here(slot, origin, invocation, body, output);
         }

@@ -37,6 +37,7 @@ mod replica;
 mod site_load;
 mod snapshot;
 mod task;
+mod unavailable;
 mod urgent_polling;
 mod via;
 mod wait;
@@ -76,6 +77,8 @@ use snapshot::SnapshotLanes;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+pub use unavailable::Unavailable;
+pub(crate) use unavailable::cannot_serve;
 use urgent_polling::UrgentPolling;
 
 /// The token of the thread's own waker; connections have their place as token.
@@ -173,6 +176,10 @@ pub struct Shard {
     /// Calls for partitions that are about to be led here, and reports for the coordinator, if it
     /// is about to be here.
     waiting_calls: Vec<Envelope>,
+    /// Of the unavailable partitions, as far as this thread has followed them.
+    unavailable_version: u64,
+    /// Since when they are these.
+    unavailable_since_us: i64,
     /// Since when the host is not connected with a majority of its cluster.
     cut_off_since_us: Option<i64>,
     /// The control thread waits until this thread goes by this version of the catalog.
@@ -234,6 +241,8 @@ impl Shard {
             connections: Connections::default(),
             handed: handed::HandedCalls::default(),
             waiting_calls: Vec::new(),
+            unavailable_version: 0,
+            unavailable_since_us: 0,
             cut_off_since_us: None,
             awaited_catalog: None,
             buffers: Buffers::default(),
@@ -294,6 +303,7 @@ impl Shard {
                 self.deadlines_checked_us = self.now_us;
                 self.check_deadlines();
                 self.end_cut_off_calls();
+                self.follow_unavailable();
                 self.expire_outside();
                 self.tell_reusable_memory();
                 // Connections that could not be accepted, for want of files, bring no new event.
@@ -403,6 +413,11 @@ impl Shard {
             },
             call @ (Envelope::Multi(_) | Envelope::OneRound(..)) if self.coordinator.is_none() => {
                 self.refuse_elsewhere(call);
+            }
+            call @ (Envelope::Multi(_) | Envelope::OneRound(..))
+                if self.facts.unavailable.is_any() =>
+            {
+                self.refuse_unavailable(call);
             }
             Envelope::Multi(call) => self.for_coordinator(CoordinatorCall::Multi(call)),
             Envelope::OneRound(origin, call) => {

@@ -2,6 +2,7 @@
 //! sealed, and opened when all its copies are; a copy that is to lead reports what its log has
 //! undecided, applies the rest, and opens its first epoch.
 
+use super::coordinator::origin_of;
 use super::following::Following;
 use super::gate::Gate;
 use super::replica::{Replica, replica_limits};
@@ -119,13 +120,17 @@ impl Shard {
         let Following { follower, catalog, change, has_failed, .. } = *following;
         if has_failed {
             // It lacks entries, or has others than its leader: no data is better than wrong data.
-            return tracing::error!(%partition, "a copy that is out of service is to lead");
+            tracing::error!(%partition, "a copy that is out of service is to lead");
+            return self.cannot_lead(partition);
         }
         assert_eq!(follower.end(), end, "everything that came is here");
         let cluster_epoch = self.placement.epoch();
         let promotion = match Promotion::begin(follower, cluster_epoch, catalog.version()) {
             Ok(promotion) => promotion,
-            Err(error) => return tracing::error!(%partition, "{error}"),
+            Err(error) => {
+                tracing::error!(%partition, "{error}");
+                return self.cannot_lead(partition);
+            }
         };
         let limits = replica_limits(&self.facts);
         let stream = ReplicaStream::open(epoch, end, history, &followers, suffix, limits);
@@ -159,7 +164,7 @@ impl Shard {
                 if pending.promotion.fence(epoch) {
                     self.report_undecided(slot);
                 }
-            } else if self.replicas[slot].following.is_none() {
+            } else if self.replicas.slot_of(self.replicas[slot].partition()).is_some() {
                 let mut effects = std::mem::take(&mut self.spare_effects);
                 partition::fence(&mut self.at_slot(slot), epoch, &mut effects);
                 self.spare_effects = effects;
@@ -185,8 +190,7 @@ impl Shard {
                 if let Some(pending) = &mut self.replicas[slot].opening {
                     pending.has_failed = true;
                     let partition = pending.promotion.follower().partition();
-                    let epoch = self.placement.epoch_of(partition);
-                    self.propose_out_of_sync(partition, epoch);
+                    self.cannot_lead(partition);
                 }
                 false
             }
@@ -269,6 +273,9 @@ impl Shard {
     /// caller hears that nothing has happened.
     #[cold]
     pub(super) fn wait_for_lead(&mut self, partition: PartitionId, call: Envelope) {
+        if let Some(failure) = self.never_led_here(partition) {
+            return self.refuse_by_message(origin_of(call), &failure);
+        }
         let limit = self.facts.options.max_held_calls.to_usize();
         let is_due = self.placement.leader_of(partition) == self.thread;
         match is_due && self.waiting_calls.len() < limit {
@@ -278,7 +285,7 @@ impl Shard {
     }
 
     /// Calls that waited for a partition to be led here, or for another placement.
-    fn take_waiting_calls(&mut self) {
+    pub(super) fn take_waiting_calls(&mut self) {
         let waiting = std::mem::take(&mut self.waiting_calls);
         waiting.into_iter().for_each(|call| self.own_messages.push(call));
     }

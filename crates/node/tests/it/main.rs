@@ -47,6 +47,7 @@ mod tasks;
 mod time_to_live;
 mod timeout;
 mod transaction_time;
+mod unavailable;
 
 #[global_allocator]
 static COUNTING: lockstep_base::counting::CountingAllocator =
