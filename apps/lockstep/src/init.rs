@@ -1,8 +1,11 @@
 //! `lockstep init`: makes the directory of a host.
 
+use crate::membership::{hosts, kfactor};
 use crate::start::{default_sites, partitions_per_site, shape, sites};
 use clap::{Arg, ArgMatches, Command, value_parser};
-use lockstep_node::log::directory;
+use lockstep_node::links::ClusterTerms;
+use lockstep_node::log::directory::{self, SeveralHosts};
+use lockstep_node::options::{Count, Options};
 use lockstep_types::PartitionId;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -20,31 +23,49 @@ pub fn command() -> Command {
         )
         .arg(sites())
         .arg(partitions_per_site())
+        .arg(hosts().help("Number of hosts of the cluster that the directory is of [default: 1]"))
+        .arg(kfactor().requires("hosts").help(
+            "How many hosts may be lost without a loss of data: each partition has K + 1 copies \
+             [default: 0]",
+        ))
 }
 
 pub fn run(arguments: &ArgMatches) -> Result<ExitCode, String> {
     let path = arguments.get_one::<PathBuf>("dir").expect("the argument is required");
     let sites = arguments.get_one::<u32>("sites").copied().unwrap_or_else(default_sites);
     let each = arguments.get_one::<u32>("partitions-per-site").copied().unwrap_or(1);
-    let partitions = sites.saturating_mul(each);
+    let hosts = arguments.get_one::<u32>("hosts").copied().unwrap_or(1);
+    let kfactor = arguments.get_one::<u8>("kfactor").copied().unwrap_or(0);
+    let options = Options { partitions_per_site: Count(each.into()), ..Options::default() };
+    let partitions = ClusterTerms::new(hosts, sites, kfactor, &options).partition_count()?;
+    let several = (hosts > 1).then_some(SeveralHosts { hosts, sites, kfactor });
     if partitions >= PartitionId::LIMIT {
         return Err(format!(
-            "{} have {partitions} partitions, and a cluster has {} at most",
+            "{}{} have {partitions} partitions, and a cluster has {} at most",
+            several.map_or(String::new(), |several| format!("{} hosts with ", several.hosts)),
             shape(sites, each),
             PartitionId::LIMIT - 1
         ));
     }
-    let made = directory::create(path, partitions).map_err(|error| error.to_string())?;
-    println!(
-        "lockstep: made {} for {}, cluster {}",
-        path.display(),
-        shape(sites, each),
-        made.cluster
-    );
+    let made = directory::create(path, partitions, several);
+    let made = made.map_err(|error| error.to_string())?;
+    let shape = shape(sites, each);
+    let (shown, cluster) = (path.display(), made.cluster);
+    match several {
+        None => println!("lockstep: made {shown} for {shape}, cluster {cluster}"),
+        Some(_) => println!(
+            "lockstep: made {shown} for one of {hosts} hosts with {shape} each, K = {kfactor}, \
+             directory {cluster}"
+        ),
+    }
     let advice = match each {
         1 => String::new(),
         _ => format!(" --partitions-per-site {each}"),
     };
-    println!("lockstep: `lockstep start --dir {}{advice}` starts the host", path.display());
+    let addresses = match several {
+        None => "",
+        Some(_) => " --internal HOST:PORT --peers HOST:PORT,...",
+    };
+    println!("lockstep: `lockstep start --dir {shown}{advice}{addresses}` starts the host");
     Ok(ExitCode::SUCCESS)
 }

@@ -2,29 +2,38 @@
 
 use clap::{Arg, ArgMatches, value_parser};
 use lockstep_node::links::{ClusterMembership, ClusterTerms, KFACTOR_MAX};
+use lockstep_node::log::directory::SeveralHosts;
 use lockstep_node::options::Options;
 use lockstep_types::HostId;
 use std::net::SocketAddr;
 
+/// The number of hosts.
+pub fn hosts() -> Arg {
+    Arg::new("hosts")
+        .long("hosts")
+        .value_name("N")
+        .value_parser(value_parser!(u32).range(1..=i64::from(HostId::LIMIT)))
+}
+
+/// How many may be lost.
+pub fn kfactor() -> Arg {
+    Arg::new("kfactor")
+        .long("kfactor")
+        .value_name("K")
+        .value_parser(value_parser!(u8).range(0..=i64::from(KFACTOR_MAX)))
+}
+
 /// The options.
 pub fn arguments(resolve: fn(&str) -> Result<SocketAddr, String>) -> [Arg; 4] {
     [
-        Arg::new("hosts")
-            .long("hosts")
-            .value_name("N")
-            .value_parser(value_parser!(u32).range(1..=i64::from(HostId::LIMIT)))
+        hosts()
             .requires("peers")
             .help("Number of hosts of the cluster [default: as many as --peers names]"),
-        Arg::new("kfactor")
-            .long("kfactor")
-            .value_name("K")
-            .value_parser(value_parser!(u8).range(0..=i64::from(KFACTOR_MAX)))
-            .requires("peers")
-            .help(
-                "How many hosts may be lost without a loss of data: each partition has K + 1 \
-                 copies, and the other hosts go on without a lost one while they are a majority. \
-                 With 0 the cluster stops with any of its hosts [default: 0]",
-            ),
+        kfactor().requires("peers").help(
+            "How many hosts may be lost without a loss of data: each partition has K + 1 copies, \
+             and the other hosts go on without a lost one while they are a majority. With 0 the \
+             cluster stops with any of its hosts [default: that of the directory, else 0]",
+        ),
         Arg::new("internal")
             .long("internal")
             .value_name("HOST:PORT")
@@ -39,12 +48,13 @@ pub fn arguments(resolve: fn(&str) -> Result<SocketAddr, String>) -> [Arg; 4] {
             .requires("internal")
             .help(
                 "Where the hosts of the cluster listen for each other, this one too, in the same \
-                 order at each of them. The cluster keeps its data in memory only in this release",
+                 order at each of them, at every start",
             ),
     ]
 }
 
-/// What the options say; `None` for a host that is alone.
+/// What the options say; `None` for a host that is alone. What they leave out is as the directory
+/// was made.
 ///
 /// # Errors
 /// What does not fit, and what would.
@@ -52,6 +62,7 @@ pub fn read(
     arguments: &ArgMatches,
     sites: u32,
     options: &Options,
+    made: Option<SeveralHosts>,
 ) -> Result<Option<ClusterMembership>, String> {
     let Some(peers) = arguments.get_many::<SocketAddr>("peers") else { return Ok(None) };
     let addresses: Vec<SocketAddr> = peers.copied().collect();
@@ -69,7 +80,13 @@ pub fn read(
     let position = addresses.iter().position(|address| address == own).ok_or_else(|| {
         format!("--internal is {own}, which is none of --peers: add it there, at each host")
     })?;
-    let kfactor = arguments.get_one::<u8>("kfactor").copied().unwrap_or(0);
+    if let Some(SeveralHosts { hosts: made, .. }) = made.filter(|made| made.hosts != hosts) {
+        return Err(format!(
+            "the directory was made for {made} hosts (init --hosts), and --peers names {hosts}"
+        ));
+    }
+    let kfactor = arguments.get_one::<u8>("kfactor").copied();
+    let kfactor = kfactor.or(made.map(|made| made.kfactor)).unwrap_or(0);
     let terms = ClusterTerms::new(hosts, sites, kfactor, options);
     terms.partition_count()?;
     Ok(Some(ClusterMembership {

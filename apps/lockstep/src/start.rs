@@ -152,8 +152,10 @@ pub fn partitions_per_site() -> Arg {
 /// that does not divide those is refused later, with what to do about it.
 fn site_count(arguments: &ArgMatches, data: Option<&Data>, partitions_per_site: u32) -> u32 {
     let asked = arguments.get_one::<u32>("sites").copied();
-    let partitions = data.map(|data| data.cluster.partition_count);
-    let made = partitions.map(|partitions| (partitions / partitions_per_site).max(1));
+    let made = data.map(|data| match data.cluster.several {
+        Some(several) => several.sites,
+        None => (data.cluster.partition_count / partitions_per_site).max(1),
+    });
     asked.or(made).unwrap_or_else(default_sites)
 }
 
@@ -293,7 +295,8 @@ pub fn run(
     let each_has = options.partitions_per_site.to_u32();
     let sites = site_count(arguments, data.as_ref(), each_has);
     let kept = said_of_data(data.as_ref());
-    let cluster = membership::read(arguments, sites, &options)?;
+    let made = data.as_ref().and_then(|data| data.cluster.several);
+    let cluster = membership::read(arguments, sites, &options, made)?;
     let shape = membership::shown(cluster.as_ref(), shape(sites, each_has));
     last_word::end_with_panics(data.as_ref().map(|data| (data.disk.shown(""), data.durability)));
     let configuration = ServerConfiguration {

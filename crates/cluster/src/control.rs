@@ -31,6 +31,8 @@ pub struct Control {
     installed: Option<(Epoch, u64)>,
     changes: u64,
     next_heartbeat_us: u64,
+    /// It proposes nothing of its own accord.
+    is_stopping: bool,
     events: Vec<ControlEvent>,
     messages: Vec<Outgoing>,
 }
@@ -92,6 +94,7 @@ impl Control {
             installed: None,
             changes: 0,
             next_heartbeat_us: now.us,
+            is_stopping: false,
             events: Vec::new(),
             messages: Vec::new(),
         };
@@ -203,6 +206,11 @@ impl Control {
         self.detector.cut_off(host, incarnation);
     }
 
+    /// This process is about to end: it proposes no more, as the leader, that another host is lost.
+    pub fn stop_proposing(&mut self) {
+        self.is_stopping = true;
+    }
+
     /// Proposes a command.
     ///
     /// # Errors
@@ -292,7 +300,8 @@ impl Control {
 
     /// As the leader of the Raft group: proposes what the rules say.
     fn lead(&mut self, now: Now) {
-        if !self.member.leads() || self.standing != Standing::Majority {
+        let leads = self.member.leads() && !self.is_stopping;
+        if !leads || self.standing != Standing::Majority {
             self.supervisor.reset();
             return;
         }

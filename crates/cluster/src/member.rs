@@ -21,6 +21,7 @@ use std::collections::{BTreeMap, VecDeque};
 mod formation;
 mod group;
 mod proposals;
+mod restored;
 
 pub use proposals::{ProposalId, ProposalOutcome};
 

@@ -3,6 +3,8 @@
 //! ```text
 //! DIR/lock         held by the process that uses the directory
 //! DIR/cluster      which cluster, and its shape: text, written once
+//! DIR/members      for a host of several: the directories of all of them
+//! DIR/raft/        for a host of several with copies: what the hosts agree on
 //! DIR/log-begun    there from the log's first segment on: a log without files is a lost one
 //! DIR/log/         the command log
 //! DIR/snapshots/   snapshots
@@ -22,8 +24,16 @@ pub const LOG_BEGUN_FILE: &str = "log-begun";
 /// The file that a process locks while it uses a directory.
 pub const LOCK_FILE: &str = "lock";
 
+/// The folder with what the hosts of a cluster agree on.
+pub const RAFT_FOLDER: &str = "raft";
+/// The file that names the directories of all hosts of a cluster.
+pub const MEMBERS_FILE: &str = "members";
+
 const FIRST_LINE: &str = "LockstepDB cluster";
+/// The format of a directory for a host that is alone, and of one for a host of several.
 const FORMAT: u64 = 1;
+const FORMAT_OF_SEVERAL: u64 = 2;
+const MEMBERS_FIRST_LINE: &str = "LockstepDB members";
 const CLUSTER_FILE_BYTES_MAX: usize = 4_096;
 
 /// Names a cluster: random bits, drawn when its first directory is made.
@@ -53,6 +63,19 @@ pub struct ClusterFile {
     pub partition_count: u32,
     /// When it was made, milliseconds since 1970.
     pub created_ms: i64,
+    /// For a host of several, what they are.
+    pub several: Option<SeveralHosts>,
+}
+
+/// The hosts of a cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SeveralHosts {
+    /// How many there are.
+    pub hosts: u32,
+    /// How many sites each has.
+    pub sites: u32,
+    /// How many hosts may be lost without a loss of data.
+    pub kfactor: u8,
 }
 
 /// Why a directory cannot be made or used; the text names the file and what can be done.
@@ -85,34 +108,40 @@ impl From<DiskError> for DirectoryError {
 
 impl ClusterFile {
     fn to_text(self) -> String {
-        let ClusterFile { cluster, partition_count, created_ms } = self;
+        let ClusterFile { cluster, partition_count, created_ms, several } = self;
+        let format = if several.is_some() { FORMAT_OF_SEVERAL } else { FORMAT };
         let mut text = format!(
-            "{FIRST_LINE}\nformat {FORMAT}\ncluster {cluster}\npartitions {partition_count}\n\
+            "{FIRST_LINE}\nformat {format}\ncluster {cluster}\npartitions {partition_count}\n\
              created_ms {created_ms}\n"
         );
-        let checksum = crc32fast::hash(text.as_bytes());
-        text.push_str(&format!("checksum {checksum:08x}\n"));
-        text
+        if let Some(SeveralHosts { hosts, sites, kfactor }) = several {
+            text.push_str(&format!("hosts {hosts}\nsites {sites}\nkfactor {kfactor}\n"));
+        }
+        with_checksum(text)
     }
 
     /// The file's text; the error says what is wrong with it.
     fn parse(text: &str) -> Result<ClusterFile, String> {
-        let damaged = || "the text is damaged: its checksum does not fit".to_string();
-        let (checked, checksum) = text.rsplit_once("checksum ").ok_or_else(damaged)?;
-        let expected = format!("{:08x}\n", crc32fast::hash(checked.as_bytes()));
-        if checksum != expected || !checked.starts_with(FIRST_LINE) {
-            return Err(damaged());
-        }
+        let checked = checked_text(text, FIRST_LINE)?;
         let field = |name: &str| {
             let find = |line: &'_ str| line.strip_prefix(name)?.strip_prefix(' ').map(String::from);
             checked.lines().find_map(find).ok_or_else(|| format!("the line '{name}' is missing"))
         };
         let wrong = |name: &str| format!("the line '{name}' has no number that fits");
         let format: u64 = field("format")?.parse().map_err(|_| wrong("format"))?;
-        if format > FORMAT {
-            return Err(format!("its format is {format}, and this program reads {FORMAT}"));
+        if format > FORMAT_OF_SEVERAL {
+            let known = FORMAT_OF_SEVERAL;
+            return Err(format!("its format is {format}, and this program reads {known}"));
         }
+        let several = (format == FORMAT_OF_SEVERAL).then(|| {
+            Ok::<SeveralHosts, String>(SeveralHosts {
+                hosts: field("hosts")?.parse().map_err(|_| wrong("hosts"))?,
+                sites: field("sites")?.parse().map_err(|_| wrong("sites"))?,
+                kfactor: field("kfactor")?.parse().map_err(|_| wrong("kfactor"))?,
+            })
+        });
         Ok(ClusterFile {
+            several: several.transpose()?,
             cluster: ClusterId::parse(&field("cluster")?).ok_or_else(|| wrong("cluster"))?,
             partition_count: field("partitions")?.parse().map_err(|_| wrong("partitions"))?,
             created_ms: field("created_ms")?.parse().map_err(|_| wrong("created_ms"))?,
@@ -124,21 +153,78 @@ impl ClusterFile {
     /// # Errors
     /// The file cannot be read or is not sound.
     pub fn read(disk: &dyn Disk) -> Result<Option<ClusterFile>, DirectoryError> {
-        let file = match disk.open(CLUSTER_FILE, OpenMode::Read) {
-            Err(error) if error.is_not_found() => return Ok(None),
-            other => other?,
-        };
-        let mut bytes = vec![0; CLUSTER_FILE_BYTES_MAX];
-        let read = file.read_at(0, &mut bytes)?;
-        bytes.truncate(read);
-        let text = String::from_utf8_lossy(&bytes);
-        ClusterFile::parse(&text).map(Some).map_err(|problem| {
-            let shown = disk.shown(CLUSTER_FILE);
-            DirectoryError(format!(
-                "{shown}: {problem}. Put the file back as it was; nothing was changed."
-            ))
-        })
+        let Some(text) = read_text(disk, CLUSTER_FILE)? else { return Ok(None) };
+        ClusterFile::parse(&text)
+            .map(Some)
+            .map_err(|problem| not_sound(disk, CLUSTER_FILE, &problem))
     }
+}
+
+/// The text of a small file, if it is there.
+fn read_text(disk: &dyn Disk, name: &str) -> Result<Option<String>, DirectoryError> {
+    let file = match disk.open(name, OpenMode::Read) {
+        Err(error) if error.is_not_found() => return Ok(None),
+        other => other?,
+    };
+    let mut bytes = vec![0; CLUSTER_FILE_BYTES_MAX];
+    let read = file.read_at(0, &mut bytes)?;
+    bytes.truncate(read);
+    Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
+}
+
+fn not_sound(disk: &dyn Disk, name: &str, problem: &str) -> DirectoryError {
+    let shown = disk.shown(name);
+    DirectoryError(format!("{shown}: {problem}. Put the file back as it was; nothing was changed."))
+}
+
+fn with_checksum(mut text: String) -> String {
+    let checksum = crc32fast::hash(text.as_bytes());
+    text.push_str(&format!("checksum {checksum:08x}\n"));
+    text
+}
+
+/// The text before its checksum.
+fn checked_text<'a>(text: &'a str, first_line: &str) -> Result<&'a str, String> {
+    let damaged = || "the text is damaged: its checksum does not fit".to_string();
+    let (checked, checksum) = text.rsplit_once("checksum ").ok_or_else(damaged)?;
+    let expected = format!("{:08x}\n", crc32fast::hash(checked.as_bytes()));
+    match checksum == expected && checked.starts_with(first_line) {
+        true => Ok(checked),
+        false => Err(damaged()),
+    }
+}
+
+/// The directories of the hosts of a cluster, by host, as they were when it began; none where it
+/// has not begun.
+///
+/// # Errors
+/// The file cannot be read or is not sound.
+pub fn read_members(disk: &dyn Disk) -> Result<Option<Vec<ClusterId>>, DirectoryError> {
+    let Some(text) = read_text(disk, MEMBERS_FILE)? else { return Ok(None) };
+    let wrong = |problem: &str| not_sound(disk, MEMBERS_FILE, problem);
+    let checked = checked_text(&text, MEMBERS_FIRST_LINE).map_err(|problem| wrong(&problem))?;
+    let ids: Option<Vec<ClusterId>> = checked.lines().skip(1).map(ClusterId::parse).collect();
+    ids.ok_or_else(|| wrong("a line names no directory")).map(Some)
+}
+
+/// Keeps the directories of the hosts of a cluster, durably.
+///
+/// # Errors
+/// The disk failed.
+pub fn write_members(disk: &dyn Disk, members: &[ClusterId]) -> Result<(), DirectoryError> {
+    let lines: String = members.iter().map(|id| format!("{id}\n")).collect();
+    let text = with_checksum(format!("{MEMBERS_FIRST_LINE}\n{lines}"));
+    let unfinished = format!("{MEMBERS_FILE}.unfinished");
+    if disk.list("")?.contains(&unfinished) {
+        disk.remove(&unfinished)?;
+    }
+    let mut written = disk.open(&unfinished, OpenMode::Create)?;
+    written.write_at(0, text.as_bytes())?;
+    written.sync_data()?;
+    drop(written);
+    disk.rename(&unfinished, MEMBERS_FILE)?;
+    disk.sync_folder("")?;
+    Ok(())
 }
 
 /// Makes a directory ready for a host. It must be empty but for a lock file.

@@ -5,6 +5,9 @@
 //!
 //! The site of a leader seals its stream itself, because calls end there, and reports to that
 //! thread. Everything here follows from messages and placements; no clock is read.
+//!
+//! With a command log a copy writes what it takes to the log of its host as well, which is for the
+//! surroundings ([`Copies::take_to_log`]). Where that is synchronous, receipts wait for it.
 
 use crate::follower::codec::{CopyMessage, OfCopy};
 use crate::placement::Placement;
@@ -76,6 +79,17 @@ struct Followed {
     epoch: u32,
     /// Entries are applied only when all copies have them, because others may lead next.
     waits_for_safe: bool,
+    /// Its entries go to a command log.
+    is_logged: bool,
+}
+
+/// What a copy begins with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CopyStart {
+    /// The last entry that its command log has: that of its leader too.
+    pub end: u64,
+    /// When it sends receipts.
+    pub receipts: Receipts,
 }
 
 /// A partition that this host is to lead in a new epoch, which is not open yet.
@@ -102,6 +116,10 @@ pub struct Copies {
     touched: BTreeSet<PartitionId>,
     wishes: Vec<Wish>,
     dropped: Vec<(PartitionId, u32)>,
+    /// Entries for the command log of the host.
+    to_log: Vec<(PartitionId, Piece)>,
+    /// What other hosts have said, until the placement is known with which the host begins.
+    waiting: Option<Vec<(HostId, OfCopy)>>,
     faults: ReplicaFaults,
 }
 
@@ -109,35 +127,87 @@ pub struct Copies {
 const EARLY_REPORTS_MAX: usize = 1 << 14;
 
 impl Copies {
-    /// The copies that a host has at first, empty ones.
+    /// The copies that a host has at first, empty ones without a command log.
     pub fn new(placement: &Placement) -> Copies {
-        let mut followed = BTreeMap::new();
-        for site in placement.sites() {
-            for replica in placement.followed_by(site) {
-                let partition = replica.partition;
-                let epoch = placement.epoch_of(partition);
-                let history = EpochHistory::of_epoch(epoch);
-                let copy = Followed {
-                    stream: FollowerStream::new(epoch, 0, history, Receipts::AtOnce),
-                    site,
-                    leader: placement.leader_of(partition),
-                    epoch,
-                    waits_for_safe: placement.followers_of(partition).len() > 1,
-                };
-                followed.insert(partition, copy);
-            }
-        }
-        let partitions = (0..placement.partition_count()).map(PartitionId);
+        let mut copies = Copies::waiting(placement.host());
+        let begun = copies.begin(placement, &BTreeMap::new(), &mut Vec::new());
+        begun.expect("nobody has said anything");
+        copies
+    }
+
+    /// The copies of a host that does not know its placement yet: [`Copies::begin`] follows.
+    pub fn waiting(host: HostId) -> Copies {
         Copies {
-            host: placement.host(),
-            epochs: partitions.map(|partition| placement.epoch_of(partition)).collect(),
-            followed,
+            host,
+            epochs: Vec::new(),
+            followed: BTreeMap::new(),
             taking: BTreeMap::new(),
             early: Vec::new(),
             touched: BTreeSet::new(),
             wishes: Vec::new(),
             dropped: Vec::new(),
+            to_log: Vec::new(),
+            waiting: Some(Vec::new()),
             faults: ReplicaFaults::default(),
+        }
+    }
+
+    /// The placement is known with which the host begins; `logged` has what the copies with command
+    /// logs have.
+    ///
+    /// # Errors
+    /// Another host has said what no host of the cluster says.
+    pub fn begin(
+        &mut self,
+        placement: &Placement,
+        logged: &BTreeMap<PartitionId, CopyStart>,
+        sends: &mut Sends,
+    ) -> Result<(), String> {
+        let said = self.waiting.take().expect("a host begins once");
+        let partitions = (0..placement.partition_count()).map(PartitionId);
+        self.epochs = partitions.map(|partition| placement.epoch_of(partition)).collect();
+        for site in placement.sites() {
+            for replica in placement.followed_by(site) {
+                let partition = replica.partition;
+                let epoch = placement.epoch_of(partition);
+                let history = EpochHistory::of_epoch(epoch);
+                let start = logged.get(&partition).copied();
+                let (end, receipts) =
+                    start.map_or((0, Receipts::AtOnce), |start| (start.end, start.receipts));
+                let copy = Followed {
+                    stream: FollowerStream::new(epoch, end, history, receipts),
+                    site,
+                    leader: placement.leader_of(partition),
+                    epoch,
+                    waits_for_safe: placement.followers_of(partition).len() > 1,
+                    is_logged: start.is_some(),
+                };
+                self.followed.insert(partition, copy);
+            }
+        }
+        assert!(
+            self.followed.values().all(|copy| copy.leader.host() != self.host),
+            "a copy follows another host"
+        );
+        for (from, message) in said {
+            self.take(from, message, sends)?;
+        }
+        Ok(())
+    }
+
+    /// What is to be added to the command log of the host.
+    pub fn take_to_log(&mut self) -> Vec<(PartitionId, Piece)> {
+        let to_log = std::mem::take(&mut self.to_log);
+        assert!(to_log.iter().all(|(_, piece)| piece.entries > 0), "what is logged has entries");
+        to_log
+    }
+
+    /// The command log of a copy is durable up to an entry: a receipt may be due.
+    pub fn note_durable(&mut self, partition: PartitionId, position: u64) {
+        if let Some(copy) = self.followed.get_mut(&partition) {
+            assert!(copy.is_logged, "what is durable went to a command log");
+            copy.stream.note_durable(position.min(copy.stream.end()));
+            self.touched.insert(partition);
         }
     }
 
@@ -152,6 +222,13 @@ impl Copies {
     /// # Errors
     /// It is not what a host of the cluster says: why.
     pub fn take(&mut self, from: HostId, message: OfCopy, sends: &mut Sends) -> Result<(), String> {
+        if let Some(waiting) = &mut self.waiting {
+            if waiting.len() >= EARLY_REPORTS_MAX {
+                return Err(format!("host {from} says too much before this one has begun"));
+            }
+            waiting.push((from, message));
+            return Ok(());
+        }
         let OfCopy { partition, copy, said } = message;
         match said {
             CopyMessage::Stream(message, digest) if copy == self.host => {
@@ -161,7 +238,8 @@ impl Copies {
                     return Ok(());
                 }
                 self.touched.insert(partition);
-                take_stream(followed, (partition, self.host), (message, digest), sends)
+                let to = (sends, &mut self.to_log);
+                take_stream(followed, (partition, self.host), (message, digest), to)
             }
             CopyMessage::Sealed(report) if copy == from => {
                 self.take_report(partition, copy, report, sends);
@@ -327,14 +405,17 @@ fn take_stream(
     followed: &mut Followed,
     own: (PartitionId, HostId),
     (message, digest): (ToFollower, Option<(u64, u64)>),
-    sends: &mut Sends,
+    (sends, to_log): (&mut Sends, &mut Vec<(PartitionId, Piece)>),
 ) -> Result<(), String> {
-    let Followed { stream, site, leader, epoch, waits_for_safe } = followed;
+    let Followed { stream, site, leader, epoch, waits_for_safe, is_logged } = followed;
     if stream.is_sealed() && message.epoch == *epoch {
         stream.follow(*epoch);
     }
     let piece = match stream.take(message) {
-        Taken::Append(piece) => Some(piece),
+        Taken::Append(piece) => {
+            to_log.extend(is_logged.then(|| (own.0, piece.clone())));
+            Some(piece)
+        }
         Taken::Positions => None,
         // Of an epoch that is over, or of one that this host hears of soon.
         Taken::Repeated | Taken::Refused(NotTaken::OldEpoch { .. }) => return Ok(()),

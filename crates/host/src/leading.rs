@@ -5,6 +5,7 @@ use crate::follower::codec::CopyMessage;
 use crate::gate::SafePosition;
 use crate::placement::Placement;
 use lockstep_site::Site;
+use lockstep_txn::HandedLog;
 use lockstep_txn::replica::{
     EpochHistory, Piece, Receipt, ReplicaLimits, ReplicaStream, ResumeError, SealReport,
 };
@@ -27,13 +28,18 @@ pub struct Leading {
 }
 
 impl Leading {
-    /// Of a partition that has logged nothing, in its first epoch.
-    pub fn first(partition: PartitionId, placement: &Placement, limits: ReplicaLimits) -> Leading {
+    /// Of a partition in the epoch with which its host begins: all its copies have the log up to
+    /// `end`, where it was brought back from, or nothing.
+    pub fn first(
+        (partition, end): (PartitionId, u64),
+        placement: &Placement,
+        limits: ReplicaLimits,
+    ) -> Leading {
         let epoch = placement.epoch_of(partition);
         let followers = placement.followers_of(partition).iter();
-        let followers: Vec<(HostId, u64)> = followers.map(|thread| (thread.host(), 0)).collect();
+        let followers: Vec<(HostId, u64)> = followers.map(|thread| (thread.host(), end)).collect();
         let history = EpochHistory::of_epoch(epoch);
-        Leading::of(ReplicaStream::open(epoch, 0, history, &followers, [], limits))
+        Leading::of(ReplicaStream::open(epoch, end, history, &followers, [], limits))
     }
 
     /// Of a stream that is open.
@@ -57,15 +63,34 @@ impl Leading {
         site: &mut Site<H, A, C>,
         (now_us, all): (i64, bool),
     ) -> Option<u64> {
-        let is_due = if all { site.has_log_at_tick() } else { site.has_log_to_hand_over() };
-        if self.stream.is_sealed() || !is_due {
+        if !self.is_due(site, all) {
             return None;
         }
-        let handed = site.take_log(std::mem::take(&mut self.spare));
-        self.stream.log(Piece::of(&handed), now_us);
+        let spare = std::mem::take(&mut self.spare);
+        let handed = self.take_log_into(site, now_us, spare);
         self.keep_spare(handed.bytes);
-        self.digest = site.decided_digest();
         Some(self.stream.end())
+    }
+
+    /// Whether something was logged that is to be put into the stream now.
+    pub fn is_due<H, A, C: Clone>(&self, site: &Site<H, A, C>, all: bool) -> bool {
+        let has_log = if all { site.has_log_at_tick() } else { site.has_log_to_hand_over() };
+        has_log && !self.stream.is_sealed()
+    }
+
+    /// The same for what goes to a command log too, with a buffer of that; something is due.
+    pub fn take_log_into<H, A, C: Clone>(
+        &mut self,
+        site: &mut Site<H, A, C>,
+        now_us: i64,
+        buffer: Vec<u8>,
+    ) -> HandedLog {
+        let handed = site.take_log(buffer);
+        self.stream.log(Piece::of(&handed), now_us);
+        self.digest = site.decided_digest();
+        assert!(handed.entries > 0, "something was due");
+        assert!(!self.stream.is_sealed(), "a sealed stream takes nothing");
+        handed
     }
 
     /// What the stream has advertised of its positions is brought up to date, and `true` given if

@@ -35,15 +35,23 @@ pub enum Turn {
 pub struct Serving {
     stage: Stage,
     is_cut_off: bool,
+    /// All hosts of a cluster that was formed start again, and wait for each other.
+    resumes: bool,
 }
 
 impl Default for Serving {
     fn default() -> Serving {
-        Serving { stage: Stage::Forming, is_cut_off: false }
+        Serving { stage: Stage::Forming, is_cut_off: false, resumes: false }
     }
 }
 
 impl Serving {
+    /// Of a host whose cluster was formed by an earlier run: it is not up before all hosts are back
+    /// that have copies.
+    pub fn resuming() -> Serving {
+        Serving { resumes: true, ..Serving::default() }
+    }
+
     /// The cluster is formed: the host begins to serve.
     pub fn begin(&mut self) {
         assert!(!self.is_out(), "a host that was put out before it served ends");
@@ -80,7 +88,9 @@ impl Serving {
         let is_known = record.incarnation == member.incarnation();
         let is_up = !is_known || record.state == HostState::Up;
         let standing = control.standing();
+        let has_copies = || state.partitions_of(member.host()).next().is_some();
         match (self.stage, is_up) {
+            (Stage::Forming, false) if self.resumes && has_copies() => None,
             (Stage::Forming, true) | (Stage::Out, false) => None,
             (stage @ (Stage::Forming | Stage::Serving), false) => {
                 (self.stage, self.is_cut_off) = (Stage::Out, true);

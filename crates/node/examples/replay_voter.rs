@@ -62,6 +62,7 @@ fn main() {
             java: JavaSettings::default(),
             ring: &ring,
             progress: &AtomicU64::new(0),
+            own: None,
         };
         let state = HostState::<(), ()>::empty(&settings).unwrap_or_else(|e| panic!("{e}"));
         let begin = Instant::now();

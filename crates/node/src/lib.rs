@@ -6,6 +6,7 @@
 //! procedures.
 
 mod allocator;
+mod assembly;
 mod callers;
 pub mod catalog;
 mod classes;

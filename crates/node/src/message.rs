@@ -3,6 +3,7 @@
 use crate::catalog::HostCatalog;
 use crate::codec::write_message;
 use crate::connection::ConnectionKey;
+use crate::log::SiteLog;
 use crate::mailbox::Crossing;
 use crate::snapshot::lane::SiteLane;
 use crate::statistics::ThreadSnapshot;
@@ -305,6 +306,14 @@ pub struct HostMessage {
     pub bytes: Vec<u8>,
 }
 
+/// How a partition's epoch opens that is led here.
+pub struct OpeningHere {
+    /// What the copies here have determined.
+    pub opening: Opening,
+    /// Of a copy that followed: its end of the command log, if there is one.
+    pub(crate) log: Option<SiteLog>,
+}
+
 /// Everything that one thread sends to another.
 pub enum Envelope {
     /// A new connection, accepted by the first thread.
@@ -374,7 +383,7 @@ pub enum Envelope {
     /// From the thread of the links: entries for a copy here to apply.
     Follow(Box<FollowedPiece>),
     /// From the thread of the links: the copy here leads from now on, in a new epoch.
-    Open(Box<Opening>),
+    Open(Box<OpeningHere>),
     /// From the thread of the links: another placement is in force.
     Placement(Arc<Placement>),
     /// For the thread of the links: a message for a thread of another host.

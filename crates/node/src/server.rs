@@ -1,36 +1,37 @@
 //! A host from start to stop: binds the ports, makes the threads and their mailboxes, and ends
 //! them in order.
 
+mod begin;
 mod checks;
 mod facts;
 
 use crate::allocator;
-use crate::catalog::NativeRegistry;
+use crate::catalog::{HostCatalog, NativeRegistry};
 use crate::control::{Control, ControlParts};
 use crate::inner_load::SiteLoad;
-use crate::links::{ClusterMembership, Links, LinksParts};
-use crate::log::{Data, Durability, LogEvents, LogStart, LogThread, SiteLog};
+use crate::links::{ClusterMembership, Formed};
+use crate::log::{Data, LogStart, LogThread};
 use crate::mailbox::{Bell, Inbox, Outbox, Own, mailboxes};
 use crate::message::Envelope;
 use crate::options::Options;
-use crate::recovery::{
-    Recovered, RecoveryProgress, RecoverySummary, ReplaySettings, directory_log, recover,
-};
+use crate::recovery::{Recovered, RecoverySummary};
 use crate::scheduling;
 pub use crate::shard::ReplicaDigest;
-use crate::shard::{HeldCall, HostFacts, HostSite, KeptAnswer, Shard, ShardParts};
+use crate::shard::{HostFacts, Shard, ShardParts};
 use crate::ticker::Ticker;
-use checks::{check_partition_count, checked};
+use begin::{JoinStart, Replicas, bring_back_with_others, join_cluster, start_log};
+use checks::checked;
 use facts::host_facts;
+use lockstep_host::placement::Placement;
 use lockstep_plan::RuleSet;
-use lockstep_types::{PartitionId, ReplicaId, ThreadId};
+use lockstep_types::{ThreadId, TransactionId};
 use mio::net::TcpListener;
 use mio::{Poll, Waker};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, channel, sync_channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -127,9 +128,8 @@ impl Server {
         let internal = listen_for_hosts(&configuration)?;
         let (client, admin) = (listen(configuration.client)?, listen(configuration.admin)?);
         let facts = Arc::new(host_facts(&configuration, &client, &admin)?);
-        // Threads begin with it, and take the changes of it in order.
-        let placement = facts.placement();
-        let recovered = bring_back(&configuration, &facts).map_err(io::Error::other)?;
+        let (internal, raft, recovered) =
+            bring_back_with_others(&configuration, &facts, internal).map_err(io::Error::other)?;
         let Recovered { state, last_multi, end, sequences, log_reach, summary } = recovered;
         let sites = configuration.sites as usize;
         // The sites, the control thread, and that of the links.
@@ -137,36 +137,30 @@ impl Server {
         let (mut wiring, main_outbox) = wire(&facts, count)?;
         let site_bells: Vec<_> = wiring[..sites].iter().map(|own| Arc::clone(&own.bell)).collect();
         let start = LogStart { end, sequences };
-        let (log, logs) = start_log(&configuration, start, &facts, &site_bells)?;
-        let mut replicas = Replicas::new(state.sites, logs);
-        // Nobody is served before all hosts are there.
+        let links_bell = internal.as_ref().map(|_| Arc::clone(&wiring[sites + 1].bell));
+        let bells = (&site_bells[..], links_bell.as_ref());
+        let (log, logs) = start_log(&configuration, (start, &raft), &facts, bells)?;
+        // Nobody is served before all hosts are there. Threads begin with the placement of that
+        // moment, and take the changes of it in order.
         let cluster = configuration.cluster.clone().zip(internal);
-        let links = cluster.map(|it| join_cluster(it, wiring.pop(), &facts)).transpose()?;
-        let (mut threads, mut memory) = (Vec::new(), Vec::new());
-        let mut listeners = Some((client, admin));
-        let (mut loads, mut wiring) = (loads.into_iter(), wiring.into_iter());
-        for site in placement.sites() {
-            let Wiring { poll, bell, outbox, inbox } = wiring.next().expect("one for each site");
-            let parts = ShardParts {
-                thread: site,
-                poll,
-                bell,
-                outbox,
-                inbox,
-                facts: Arc::clone(&facts),
-                placement: Arc::clone(&placement),
-                catalog: Arc::clone(&state.catalog),
-                listeners: listeners.take(),
-                inner_load: loads.next(),
-                replicas: replicas.take(placement.led_by(site), placement.followed_by(site)),
-                last_multi,
-            };
-            let core = configuration.pin_to_cores.get(site.index()).copied();
-            let (thread, taken) = start_site(parts, core)?;
-            threads.push(thread);
-            memory.push(taken);
-        }
-        await_memory(&memory)?;
+        let (links, Formed { placement, logs }) = match cluster {
+            None => (None, Formed { placement: facts.placement(), logs }),
+            Some(cluster) => {
+                let start = JoinStart { cluster, wiring: wiring.pop(), raft: raft.start, logs };
+                let (links, formed) = join_cluster(start, &facts)?;
+                (Some(links), formed)
+            }
+        };
+        let mut wiring = wiring.into_iter();
+        let parts = SitesParts {
+            placement,
+            replicas: Replicas::new(state.sites, logs),
+            catalog: Arc::clone(&state.catalog),
+            listeners: Some((client, admin)),
+            last_multi,
+        };
+        let cores = &configuration.pin_to_cores;
+        let mut threads = start_sites(parts, &facts, (&mut wiring, loads), cores)?;
         let Wiring { poll, bell, outbox, inbox } = wiring.next().expect("one for control");
         let parts = ControlParts {
             poll,
@@ -350,33 +344,52 @@ fn wire(facts: &HostFacts, threads: usize) -> io::Result<(Vec<Wiring>, Outbox<En
     Ok((polls.into_iter().zip(bells).zip(boxes).map(wiring).collect(), main_outbox))
 }
 
-/// The replicas that were brought back, by partition, each with its end of the command log.
-struct Replicas(Vec<Option<(HostSite, Option<SiteLog>)>>);
-
-impl Replicas {
-    fn new(sites: Vec<HostSite>, logs: Vec<SiteLog>) -> Replicas {
-        let logs = logs.into_iter().map(Some).chain(std::iter::repeat_with(|| None));
-        Replicas(sites.into_iter().zip(logs).map(Some).collect())
-    }
-
-    /// The replicas that a site owns.
-    fn take(
-        &mut self,
-        led: &[ReplicaId],
-        followed: &[ReplicaId],
-    ) -> Vec<(HostSite, Option<SiteLog>)> {
-        let take = |replica: &ReplicaId| self.0[replica.partition.index()].take();
-        led.iter()
-            .chain(followed)
-            .map(take)
-            .map(|own| own.expect("a replica has one owner"))
-            .collect()
-    }
-}
-
 type SiteThread = JoinHandle<io::Result<()>>;
 /// Tells whether a site has got the memory that it takes ahead.
 type MemoryTaken = Receiver<io::Result<()>>;
+
+/// What the threads of all sites begin with.
+struct SitesParts {
+    placement: Arc<Placement>,
+    replicas: Replicas,
+    catalog: Arc<HostCatalog>,
+    listeners: Option<(TcpListener, TcpListener)>,
+    last_multi: TransactionId,
+}
+
+/// Starts the threads of all sites, and waits until they have their memory.
+fn start_sites(
+    mut parts: SitesParts,
+    facts: &Arc<HostFacts>,
+    (wiring, loads): (&mut impl Iterator<Item = Wiring>, Vec<Box<dyn SiteLoad>>),
+    cores: &[usize],
+) -> io::Result<Vec<SiteThread>> {
+    let (mut threads, mut memory, mut loads) = (Vec::new(), Vec::new(), loads.into_iter());
+    let placement = Arc::clone(&parts.placement);
+    parts.replicas.check(&placement)?;
+    for site in placement.sites() {
+        let Wiring { poll, bell, outbox, inbox } = wiring.next().expect("one for each site");
+        let of_site = ShardParts {
+            thread: site,
+            poll,
+            bell,
+            outbox,
+            inbox,
+            facts: Arc::clone(facts),
+            placement: Arc::clone(&placement),
+            catalog: Arc::clone(&parts.catalog),
+            listeners: parts.listeners.take(),
+            inner_load: loads.next(),
+            replicas: parts.replicas.take(placement.led_by(site), placement.followed_by(site)),
+            last_multi: parts.last_multi,
+        };
+        let (thread, taken) = start_site(of_site, cores.get(site.index()).copied())?;
+        threads.push(thread);
+        memory.push(taken);
+    }
+    await_memory(&memory)?;
+    Ok(threads)
+}
 
 /// Starts a site's thread, which tells when it has the memory that it is to take ahead.
 fn start_site(parts: ShardParts, core: Option<usize>) -> io::Result<(SiteThread, MemoryTaken)> {
@@ -433,88 +446,11 @@ fn end_host_after(
     Ok(())
 }
 
-/// Starts the thread of the command log, if what is done is logged.
-fn start_log(
-    configuration: &ServerConfiguration,
-    start: LogStart,
-    facts: &Arc<HostFacts>,
-    bells: &[Arc<Bell>],
-) -> io::Result<(Option<LogThread>, Vec<SiteLog>)> {
-    let Some(data) = &configuration.data else { return Ok((None, Vec::new())) };
-    if data.durability == Durability::None {
-        return Ok((None, Vec::new()));
-    }
-    let facts_of_log = Arc::clone(facts);
-    let on_failure = move || {
-        if let Some(stop) = facts_of_log.on_shutdown.get() {
-            stop();
-        }
-    };
-    let facts_of_log = Arc::clone(facts);
-    let on_full = move |is_full| {
-        facts_of_log.intake.set_log_waits(is_full);
-    };
-    // The log keeps what it knows by partition.
-    let placement = facts.placement();
-    let of_partition =
-        |number| Arc::clone(&bells[placement.leader_of(PartitionId(number)).index()]);
-    let bells: Vec<Arc<Bell>> = (0..placement.partition_count()).map(of_partition).collect();
-    let events = LogEvents { on_failure: Box::new(on_failure), on_full: Box::new(on_full) };
-    let options = &configuration.options;
-    let (log, ends) = LogThread::start(data, options, start, &bells, events)?;
-    Ok((Some(log), ends))
-}
-
-/// Brings back what the directory holds; without one, a host begins empty.
-fn bring_back(
-    configuration: &ServerConfiguration,
-    facts: &HostFacts,
-) -> Result<Recovered<HeldCall, KeptAnswer>, String> {
-    let nobody_looks = RecoveryProgress::default();
-    let progress = configuration.data.as_ref().map_or(&nobody_looks, |data| &data.progress);
-    let settings = ReplaySettings {
-        natives: &configuration.natives,
-        options: &configuration.options,
-        java: facts.java_settings(),
-        ring: &facts.ring,
-        progress: &progress.replayed,
-    };
-    let Some(data) = &configuration.data else {
-        return Recovered::nothing(&settings).map_err(|error| error.to_string());
-    };
-    check_partition_count(configuration, data)?;
-    recover(&directory_log(data), &settings, progress)
-}
-
 /// Listens for the other hosts of the cluster, if there are any.
 fn listen_for_hosts(configuration: &ServerConfiguration) -> io::Result<Option<TcpListener>> {
     let Some(membership) = &configuration.cluster else { return Ok(None) };
     membership.check(configuration).map_err(io::Error::other)?;
     listen(membership.own_address()).map(Some)
-}
-
-/// Starts the thread of the links, and waits until all hosts are connected and agree.
-fn join_cluster(
-    (membership, listener): (ClusterMembership, TcpListener),
-    wiring: Option<Wiring>,
-    facts: &Arc<HostFacts>,
-) -> io::Result<JoinHandle<io::Result<()>>> {
-    let Wiring { poll, bell, outbox, inbox } = wiring.expect("one for the links");
-    let facts = Arc::clone(facts);
-    let of_links = Arc::clone(&facts);
-    let parts = LinksParts { poll, bell, outbox, inbox, facts: of_links, membership, listener };
-    let (formed, forms) = sync_channel(1);
-    let builder = std::thread::Builder::new().name("links".to_string());
-    let thread = builder.spawn(move || {
-        if facts.kfactor > 0 {
-            // Other hosts count on its heartbeats, and leaders wait for its receipts.
-            scheduling::run_as_short_work();
-        }
-        end_host_after("links", &facts, || Links::new(parts, formed)?.run())
-    });
-    let ended = |_| Err("the thread of the links has ended".to_string());
-    forms.recv().unwrap_or_else(ended).map_err(io::Error::other)?;
-    thread
 }
 
 fn start_control(parts: ControlParts) -> io::Result<JoinHandle<io::Result<()>>> {

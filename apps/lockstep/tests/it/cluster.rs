@@ -22,7 +22,7 @@ fn free_addresses(count: usize) -> Vec<String> {
 }
 
 /// A cluster whose hosts are started one by one.
-struct Cluster {
+pub struct Cluster {
     peers: Vec<String>,
     options: Vec<String>,
     /// What is logged.
@@ -30,7 +30,7 @@ struct Cluster {
 }
 
 impl Cluster {
-    fn new(count: usize, options: &str) -> Cluster {
+    pub fn new(count: usize, options: &str) -> Cluster {
         let options = options.split_whitespace().map(str::to_string).collect();
         Cluster { peers: free_addresses(count), options, level: "error" }
     }
@@ -44,10 +44,20 @@ impl Cluster {
     fn spawn_with(&self, number: usize, ahead_s: &str) -> Host {
         let mut command = Command::new(env!("CARGO_BIN_EXE_lockstep-under-test"));
         command.env("CLOCK_SHIFT_S", ahead_s);
+        self.run(number, command, &[])
+    }
+
+    /// Starts a host with more options.
+    pub fn spawn_in(&self, number: usize, more: &[&str]) -> Host {
+        let command = Command::new(env!("CARGO_BIN_EXE_lockstep-under-test"));
+        self.run(number, command, more)
+    }
+
+    fn run(&self, number: usize, mut command: Command, more: &[&str]) -> Host {
         command.args(["--log", self.level, "start"]);
         command.args(["--client", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
         command.args(["--internal", &self.peers[number], "--peers", &self.peers.join(",")]);
-        Host::run(command.args(&self.options).stderr(Stdio::piped()))
+        Host::run(command.args(&self.options).args(more).stderr(Stdio::piped()))
     }
 
     /// Starts all hosts and waits until they are ready.
@@ -100,7 +110,7 @@ fn three_processes_are_one_database_until_one_is_gone() {
 }
 
 /// What `admin cluster --json` shows at a host.
-fn shown(host: &Host) -> serde_json::Value {
+pub fn shown(host: &Host) -> serde_json::Value {
     let shown = lockstep(&["admin", "cluster", "--json", "--server", &host.admin()], "");
     serde_json::from_slice(&shown.stdout)
         .unwrap_or_else(|error| panic!("{error}: {} {}", text(&shown.stdout), text(&shown.stderr)))
@@ -201,7 +211,7 @@ fn signal(host: &Host, name: &str) {
 }
 
 /// Waits until a host shows its cluster in a certain way.
-fn until(host: &Host, what: &str, is_so: impl Fn(&serde_json::Value) -> bool) {
+pub fn until(host: &Host, what: &str, is_so: impl Fn(&serde_json::Value) -> bool) {
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
         let now = shown(host);

@@ -5,6 +5,7 @@ mod bench;
 mod bench_cut_short;
 mod clock;
 mod cluster;
+mod cluster_logs;
 mod crash;
 mod csv;
 mod directory;

@@ -3,9 +3,10 @@
 //! A damaged snapshot is passed over only if the log after an older one, or the log alone, has
 //! all that the damaged one had. How a snapshot is loaded and a log replayed is the caller's.
 
-use super::{Outcome, Point, Replaced, Survey};
+use super::others::OthersRead;
+use super::{Others, Outcome, Point, Replaced, Survey, SurveyError};
 use crate::ClusterId;
-use crate::command_log::{Block, FOLDER, LogEnd, LogReader, file_name};
+use crate::command_log::{Block, FOLDER, LogEnd, LogPosition, LogReader, file_name};
 use crate::directory::SNAPSHOT_FOLDER;
 use crate::snapshot::{
     ContentKind, Manifest, PartitionPosition, SnapshotError, saved_transaction, scan,
@@ -228,7 +229,8 @@ fn mismatch(block: &Block<'_>, saved: &PartitionPosition, manifest: &Manifest) -
 }
 
 /// Reads the whole log, after a snapshot that was taken at `after`, or after nothing: once, or
-/// again where an epoch replaces entries of another ([`Replaced`]).
+/// again where an epoch replaces entries of another ([`Replaced`]). Of partitions that `others`
+/// have, what those say is read with it.
 ///
 /// # Errors
 /// The log cannot be read, or is not of the same history as the snapshot.
@@ -236,11 +238,11 @@ pub fn survey_log(
     disk: &dyn Disk,
     open: impl Fn() -> Result<LogReader, String>,
     mut survey: Survey,
-    behind: &[PartitionPosition],
-    manifest: Option<&Manifest>,
+    (behind, manifest): (&[PartitionPosition], Option<&Manifest>),
+    others: Option<&Others>,
 ) -> Result<Surveyed, BeginFault> {
     let begin = || open().map_err(BeginFault::Log);
-    let saved = (behind, manifest);
+    let saved = (behind, manifest, others);
     if let Some(surveyed) = survey_once(disk, begin()?, survey.clone(), saved, false)? {
         return Ok(surveyed);
     }
@@ -256,9 +258,10 @@ fn survey_once(
     disk: &dyn Disk,
     mut reader: LogReader,
     mut survey: Survey,
-    (behind, manifest): (&[PartitionPosition], Option<&Manifest>),
+    (behind, manifest, others): (&[PartitionPosition], Option<&Manifest>, Option<&Others>),
     knows_replaced: bool,
 ) -> Result<Option<Surveyed>, BeginFault> {
+    let mut others = others.map(OthersRead::new);
     let mut log_bytes = 0;
     let mut runs = vec![Run::default(); behind.len()];
     loop {
@@ -271,6 +274,9 @@ fn survey_once(
                 behind.len()
             )));
         };
+        if others.as_ref().is_some_and(|others| !others.is_own(block.partition)) {
+            continue;
+        }
         let other = manifest.and_then(|manifest| mismatch(&block, saved, manifest));
         if let Some(problem) = other {
             return Err(BeginFault::OtherHistory(problem));
@@ -293,15 +299,14 @@ fn survey_once(
         }
         let position = block.position;
         let read = survey.read(PartitionId(block.partition), block.body);
-        read.map_err(|error| {
-            BeginFault::Log(format!(
-                "{}, byte {}: {error}. Remedy: put back what is missing before it, segments of \
-                 the log or the snapshot that had their entries, or restore the file from a copy. \
-                 No file was changed.",
-                disk.shown(&file_name(position.segment)),
-                position.offset
-            ))
-        })?;
+        read.map_err(|error| unsound(disk, position, &error))?;
+        if let Some(others) = &mut others {
+            let read = survey.last_multi();
+            others.follow(&mut survey, Some(read));
+        }
+    }
+    if let Some(others) = &mut others {
+        others.follow(&mut survey, None);
     }
     let reach = runs.iter().zip(behind).map(|(run, saved)| match run.last {
         // There is none, or the newest are in the snapshot only.
@@ -315,6 +320,17 @@ fn survey_once(
         tail.transaction = tail.transaction.max(saved.transaction);
     }
     Ok(Some(Surveyed { outcome, end: reader.into_end(), log_bytes, reach }))
+}
+
+/// Entries of a log cannot be read, or do not follow those before them.
+fn unsound(disk: &dyn Disk, position: LogPosition, error: &SurveyError) -> BeginFault {
+    BeginFault::Log(format!(
+        "{}, byte {}: {error}. Remedy: put back what is missing before it, segments of the log or \
+         the snapshot that had their entries, or restore the file from a copy. No file was \
+         changed.",
+        disk.shown(&file_name(position.segment)),
+        position.offset
+    ))
 }
 
 /// Where an older snapshot, or none, takes the place of damaged ones, the log must have all that

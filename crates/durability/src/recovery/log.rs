@@ -1,13 +1,19 @@
 //! The log of a directory, as recovery reads it: once to learn what happened, and then again for
 //! each partition alone.
 
-use super::{BeginFault, Candidate, Point, Survey, Surveyed, candidates, check_reach, survey_log};
+use super::{
+    BeginFault, Candidate, Fact, Others, Point, Survey, Surveyed, candidates, check_reach,
+    survey_log,
+};
 use crate::ClusterId;
-use crate::command_log::{LogError, LogFaults, LogPosition, LogReader};
+use crate::command_log::{Block, LogEnd, LogError, LogFaults, LogPosition, LogReader};
 use crate::snapshot::{Manifest, PartitionPosition, SnapshotError};
 use lockstep_env::Disk;
+use lockstep_txn::EntryReader;
 use lockstep_txn::log_entry::LogSource;
-use lockstep_types::TransactionId;
+use lockstep_types::{PartitionId, TransactionId};
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The log of a directory, and how it is read.
@@ -21,6 +27,62 @@ pub struct RecoveryLog<'a> {
     pub until: Option<&'a Point>,
     /// How its reader is broken: for tests of the checks.
     pub faults: LogFaults,
+    /// For a host of several: what the logs of the others say.
+    pub others: Option<&'a Others>,
+}
+
+/// Where the log of one partition ends, and which epochs it has.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CopyEnd {
+    /// The epochs with the number of the first entry of each, ascending; those that others have
+    /// replaced in part or as a whole too.
+    pub begins: Vec<(u32, u64)>,
+    /// The number of the last entry that counts; 0 for none.
+    pub end: u64,
+}
+
+impl CopyEnd {
+    /// The epoch of the last entry; 0 for none.
+    pub fn epoch(&self) -> u32 {
+        self.begins.last().map_or(0, |(epoch, _)| *epoch)
+    }
+
+    /// The last entry up to which this log has the entries of another one.
+    pub fn common_end(&self, other: &CopyEnd) -> u64 {
+        let later = self.begins.iter().filter(|(begun, _)| *begun > other.epoch());
+        let first = later.map(|(_, first)| first.saturating_sub(1)).min();
+        other.end.min(self.end).min(first.unwrap_or(u64::MAX))
+    }
+
+    /// The last entry of an epoch that no later one has replaced.
+    fn last_of(&self, epoch: u32) -> u64 {
+        let later = self.begins.iter().filter(|(begun, _)| *begun > epoch);
+        later.map(|(_, first)| first.saturating_sub(1)).min().unwrap_or(u64::MAX)
+    }
+
+    fn note(&mut self, block: &Block<'_>) {
+        let last = block.first_sequence.saturating_add(u64::from(block.entries)).saturating_sub(1);
+        match block.source.epoch.cmp(&self.epoch()) {
+            _ if self.begins.is_empty() => self.begins.push((block.source.epoch, 1)),
+            Ordering::Less => return,
+            Ordering::Equal => {}
+            Ordering::Greater => self.begins.push((block.source.epoch, block.first_sequence)),
+        }
+        self.end = last;
+    }
+}
+
+/// Entries of one partition, of a log that is given to another host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogPiece {
+    /// Who ordered them.
+    pub source: LogSource,
+    /// The number of the first.
+    pub first: u64,
+    /// How many they are.
+    pub entries: u32,
+    /// The entries.
+    pub bytes: Vec<u8>,
 }
 
 impl RecoveryLog<'_> {
@@ -68,7 +130,8 @@ impl RecoveryLog<'_> {
         if let Some(point) = self.until {
             survey.stop_behind(point.cut.clone());
         }
-        let surveyed = survey_log(&**self.disk, || self.open(), survey, saved, manifest)?;
+        let saved = (&saved[..], manifest);
+        let surveyed = survey_log(&**self.disk, || self.open(), survey, saved, self.others)?;
         check_reach(&**self.disk, manifest, passed, &surveyed.outcome, &surveyed.end)?;
         let Surveyed { mut outcome, end, log_bytes, reach } = surveyed;
         outcome.raise_source(last_source);
@@ -80,6 +143,76 @@ impl RecoveryLog<'_> {
         Ok(Surveyed { outcome, end, log_bytes, reach })
     }
 
+    /// Where the log of each partition ends, and the log as a whole.
+    ///
+    /// # Errors
+    /// The log cannot be read: the text for the user.
+    pub fn copy_ends(&self, partitions: u32) -> Result<(Vec<CopyEnd>, LogEnd), String> {
+        let mut ends = vec![CopyEnd::default(); partitions as usize];
+        let mut reader = self.open()?;
+        while let Some(block) = reader.next_block().map_err(|error| error.to_string())? {
+            let end = ends.get_mut(block.partition as usize);
+            let end = end.ok_or_else(|| {
+                let partition = block.partition;
+                format!("the command log has entries of partition {partition}, of {partitions}")
+            })?;
+            end.note(&block);
+        }
+        Ok((ends, reader.into_end()))
+    }
+
+    /// Gives the entries of a partition that count, in their order: those after `after`. `end` is
+    /// what [`RecoveryLog::copy_ends`] found.
+    ///
+    /// # Errors
+    /// The log cannot be read, or `take` has failed: the text for the user.
+    pub fn pieces_after(
+        &self,
+        (partition, end): (PartitionId, &CopyEnd),
+        after: u64,
+        mut take: impl FnMut(LogPiece) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let (mut reader, mut after) = (self.open()?, after);
+        while let Some(block) = reader.next_block().map_err(|error| error.to_string())? {
+            if block.partition != partition.0 {
+                continue;
+            }
+            let last = end.last_of(block.source.epoch).min(end.end);
+            if let Some(piece) = piece_between(&block, after, last)? {
+                after = piece.first + u64::from(piece.entries) - 1;
+                take(piece)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What the logs of some partitions say of transactions over several, with where each ends.
+    ///
+    /// # Errors
+    /// As for [`RecoveryLog::pieces_after`].
+    pub fn facts(
+        &self,
+        ends: &BTreeMap<u32, &CopyEnd>,
+    ) -> Result<BTreeMap<u32, Vec<Fact>>, String> {
+        let mut facts: BTreeMap<u32, Vec<Fact>> = ends.keys().map(|of| (*of, Vec::new())).collect();
+        let mut reader = self.open()?;
+        while let Some(block) = reader.next_block().map_err(|error| error.to_string())? {
+            let (Some(end), Some(of)) =
+                (ends.get(&block.partition), facts.get_mut(&block.partition))
+            else {
+                continue;
+            };
+            let last = end.last_of(block.source.epoch).min(end.end);
+            let mut entries = EntryReader::new(block.body);
+            while let Some(entry) = entries.read().map_err(|error| error.to_string())? {
+                if entry.sequence <= last {
+                    of.extend(Fact::of(&entry));
+                }
+            }
+        }
+        Ok(facts)
+    }
+
     /// The blocks of one partition, up to where a survey found the end of the log.
     ///
     /// # Errors
@@ -87,6 +220,36 @@ impl RecoveryLog<'_> {
     pub fn partition(&self, partition: u32, end: LogPosition) -> Result<PartitionBlocks, String> {
         let reader = self.open()?.of_partition(partition);
         Ok(PartitionBlocks { reader, end })
+    }
+}
+
+/// The entries of a block after one number and up to another.
+fn piece_between(block: &Block<'_>, after: u64, last: u64) -> Result<Option<LogPiece>, String> {
+    let (mut from, mut to, mut first, mut entries) = (None, block.body.len(), 0, 0);
+    let mut reader = EntryReader::new(block.body);
+    while let Some(entry) = reader.read().map_err(|error| error.to_string())? {
+        if entry.sequence > last {
+            to = entry.offset;
+            break;
+        }
+        if entry.sequence > after {
+            if from.is_none() {
+                (from, first) = (Some(entry.offset), entry.sequence);
+            }
+            entries += 1;
+        }
+    }
+    let Some(from) = from else { return Ok(None) };
+    let bytes = block.body[from..to].to_vec();
+    // What was transferred at a time can be read by itself; copies have it as a whole, or not.
+    let whole = EntryReader::new(&bytes)
+        .read()
+        .is_ok_and(|entry| entry.is_some_and(|entry| entry.sequence == first));
+    match whole {
+        true => Ok(Some(LogPiece { source: block.source, first, entries, bytes })),
+        false => {
+            Err(format!("entry {first} of partition {} does not begin a piece", block.partition))
+        }
     }
 }
 

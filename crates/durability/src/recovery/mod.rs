@@ -20,13 +20,15 @@
 
 mod begin;
 mod log;
+mod others;
 mod point;
 mod replaced;
 
 pub use begin::{
     BeginFault, Candidate, Surveyed, begin_with_first, candidates, check_reach, survey_log,
 };
-pub use log::{PartitionBlocks, RecoveryLog};
+pub use log::{CopyEnd, LogPiece, PartitionBlocks, RecoveryLog};
+pub use others::{Fact, Others, Said};
 pub use point::{PassEnd, Point, PointFinder, PointTarget};
 pub use replaced::Replaced;
 
@@ -339,12 +341,15 @@ impl Survey {
                 self.vote(partition, transaction, Vote::None, std::iter::empty());
             }
             EntryBody::Commit(commit) => self.commit(transaction, commit.writers()),
-            EntryBody::Abort => {
-                self.open.remove(&transaction);
-                self.aborted.insert(transaction);
-                self.void_after(partition, transaction);
-            }
+            EntryBody::Abort => self.abort(partition, transaction),
         }
+    }
+
+    /// The log of a partition has the abort of a transaction.
+    fn abort(&mut self, partition: PartitionId, transaction: TransactionId) {
+        self.open.remove(&transaction);
+        self.aborted.insert(transaction);
+        self.void_after(partition, transaction);
     }
 
     /// An abort stands in the log of a partition: what the partition ran after the aborted

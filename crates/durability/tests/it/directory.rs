@@ -1,12 +1,19 @@
 //! Making a host's directory, and reading what was made.
 
 use lockstep_durability::ClusterId;
-use lockstep_durability::directory::{ClusterFile, initialize};
+use lockstep_durability::directory::{
+    ClusterFile, SeveralHosts, initialize, read_members, write_members,
+};
 use lockstep_env::Disk;
 use lockstep_env::memory::{MemoryDisk, Survival};
 
 fn file() -> ClusterFile {
-    ClusterFile { cluster: ClusterId([7; 16]), partition_count: 3, created_ms: 1_700_000_000_000 }
+    ClusterFile {
+        cluster: ClusterId([7; 16]),
+        partition_count: 3,
+        created_ms: 1_700_000_000_000,
+        several: None,
+    }
 }
 
 #[test]
@@ -18,6 +25,27 @@ fn what_was_made_is_read_and_not_made_again() {
     assert_eq!(ClusterFile::read(&disk), Ok(Some(file())));
     let again = initialize(&disk, file()).unwrap_err().to_string();
     assert!(again.contains("belongs to a host already"), "{again}");
+}
+
+#[test]
+fn a_directory_of_one_host_of_several_says_so_and_names_the_others() {
+    let disk = MemoryDisk::new();
+    let several = Some(SeveralHosts { hosts: 3, sites: 2, kfactor: 1 });
+    let file = ClusterFile { several, ..file() };
+    initialize(&disk, file).unwrap();
+    assert_eq!(ClusterFile::read(&disk), Ok(Some(file)));
+    assert_eq!(read_members(&disk), Ok(None));
+    let members = [ClusterId([1; 16]), ClusterId([7; 16])];
+    for known in [1, 2] {
+        write_members(&disk, &members[..known]).unwrap();
+        disk.cut_power(|_| Survival::Lost);
+        assert_eq!(read_members(&disk), Ok(Some(members[..known].to_vec())));
+    }
+    let mut damaged = disk.bytes("members").unwrap();
+    damaged[20] ^= 1;
+    disk.replace("members", damaged);
+    let error = read_members(&disk).unwrap_err().to_string();
+    assert!(error.contains("checksum"), "{error}");
 }
 
 #[test]

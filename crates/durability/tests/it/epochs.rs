@@ -91,7 +91,7 @@ impl Log {
             schema: String::new(),
         });
         let survey = Survey::new(&[positions[0].sequence]);
-        survey_log(&self.disk, || self.open(), survey, &positions, manifest.as_ref())
+        survey_log(&self.disk, || self.open(), survey, (&positions, manifest.as_ref()), None)
     }
 
     fn survey(&self) -> Surveyed {

@@ -185,7 +185,7 @@ fn survey_all(
     });
     let open = || Ok(LogReader::open(shared(&disk), CLUSTER).expect("it is sound"));
     let survey = Survey::new(&[positions[0].sequence]);
-    survey_log(&disk, open, survey, &positions, manifest.as_ref())
+    survey_log(&disk, open, survey, (&positions, manifest.as_ref()), None)
 }
 
 /// How far back the log goes.

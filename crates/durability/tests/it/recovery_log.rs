@@ -35,7 +35,7 @@ fn what_follows_a_torn_block_of_another_partition_is_not_read() {
     memory.replace(&file_name(1), bytes);
 
     let faults = LogFaults::default();
-    let log = RecoveryLog { disk: &disk, cluster: CLUSTER, until: None, faults };
+    let log = RecoveryLog { disk: &disk, cluster: CLUSTER, until: None, faults, others: None };
     let mut reader = log.open().expect("it is sound");
     while reader.next_block().expect("it is sound").is_some() {}
     let end = reader.into_end();

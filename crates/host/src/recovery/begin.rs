@@ -8,6 +8,8 @@ use lockstep_durability::recovery::{
 };
 use lockstep_durability::snapshot::Manifest;
 use lockstep_txn::log_entry::LogSource;
+use lockstep_types::TransactionId;
+use std::collections::BTreeSet;
 
 /// The surroundings of a recovery.
 pub trait RecoveryHost {
@@ -36,6 +38,16 @@ pub trait RecoveryHost {
         end: LogPosition,
         outcome: &Outcome,
     ) -> Result<(Self::State, ReplaySummary), ReplayError>;
+
+    /// Everything was replayed without the given transactions, which turned out not to be
+    /// committed. Gives those of which other hosts have found the same; replay begins again without
+    /// them.
+    ///
+    /// # Errors
+    /// Another host is lost: the text for the user.
+    fn agree(&mut self, _: &BTreeSet<TransactionId>) -> Result<BTreeSet<TransactionId>, String> {
+        Ok(BTreeSet::new())
+    }
 }
 
 /// What a recovery gives.
@@ -97,14 +109,27 @@ fn replay_from<H: RecoveryHost>(
     surveyed: Surveyed,
 ) -> Result<Recovered<H::State>, BeginFault> {
     let Surveyed { mut outcome, end, log_bytes, reach } = surveyed;
-    let mut restarts = 0;
+    let (mut restarts, mut found) = (0, BTreeSet::new());
     let (state, replayed) = loop {
         let state = host.load(manifest)?;
         match host.replay(state, end.position, &outcome) {
-            Ok(done) => break done,
+            Ok(done) => {
+                let others = host.agree(&found).map_err(BeginFault::Log)?;
+                let new: Vec<TransactionId> = others.difference(&found).copied().collect();
+                if new.is_empty() {
+                    break done;
+                }
+                for transaction in new {
+                    outcome.leave_out(transaction);
+                    assert!(found.insert(transaction), "it was not known here");
+                }
+                assert!(others.iter().all(|one| found.contains(one)), "all hosts leave out these");
+                restarts += 1;
+            }
             Err(ReplayError::Stopped(problem)) => return Err(BeginFault::Log(problem)),
             Err(ReplayError::NotCommitted(transaction)) => {
                 assert!(outcome.leave_out(transaction), "each restart leaves out one more");
+                found.insert(transaction);
                 restarts += 1;
             }
         }

@@ -10,6 +10,7 @@
 //! No partition waits for another between two changes of the catalog: what the others decided is
 //! known from the survey, and what they sent is in the partition's own log.
 
+pub mod assembly;
 pub mod begin;
 mod partition;
 mod pieces;
@@ -23,7 +24,7 @@ pub use runner::EntrySources;
 use crate::catalog::HostCatalog;
 use lockstep_durability::recovery::Outcome;
 use lockstep_site::{Coordinator, SchemaTask, Site, change_quiet_sites};
-use lockstep_types::{PartitionId, TransactionId};
+use lockstep_types::TransactionId;
 use std::fmt;
 
 /// Why replay ends before the log does.
@@ -112,8 +113,8 @@ pub struct ReplaySummary {
     pub left_out: u64,
 }
 
-/// Replays the entries of all partitions; `logs` are by partition, and have everything after the
-/// state of its site. Gives the sites, ready for new entries.
+/// Replays the entries of all partitions of a host; `logs` are those of `sites`, and have
+/// everything after the state of each. Gives the sites, ready for new entries.
 ///
 /// # Errors
 /// See [`ReplayError`]; the state is void then.
@@ -124,21 +125,22 @@ pub fn replay<H: ReplayHost>(
     outcome: &Outcome,
 ) -> Result<(Vec<SiteOf<H>>, ReplaySummary), ReplayError> {
     assert_eq!(sites.len(), logs.len(), "each partition has a log");
-    assert_eq!(sites.len(), outcome.tails.len(), "the survey was of the logs of these partitions");
-    let partitions = sites.into_iter().zip(logs).zip(0..);
-    let mut partitions: Vec<ReplayOf<H>> = partitions
-        .map(|((site, log), number)| PartitionReplay::new(PartitionId(number), site, log))
-        .collect();
+    assert!(sites.len() <= outcome.tails.len(), "the survey was of the logs of these partitions");
+    let partitions = sites.into_iter().zip(logs);
+    let mut partitions: Vec<ReplayOf<H>> =
+        partitions.map(|(site, log)| PartitionReplay::new(site.partition(), site, log)).collect();
     let mut summary = ReplaySummary::default();
     while let Some(change) = replay_to_change(host, &mut partitions, outcome)? {
         let version = host.catalog().version();
-        apply_change(host, &mut partitions, &change)?;
+        let has_all = partitions.len() == outcome.tails.len();
+        apply_change(host, &mut partitions, (&change, has_all))?;
         assert!(host.catalog().version() >= version, "catalog versions grow");
         summary.schema_changes += 1;
     }
     let version = host.catalog().version();
     let mut sites = Vec::with_capacity(partitions.len());
-    for (partition, tail) in partitions.into_iter().zip(&outcome.tails) {
+    for partition in partitions {
+        let tail = &outcome.tails[partition.partition().index()];
         let (mut site, counts) = partition.finish();
         summary.replayed += counts.replayed;
         summary.left_out += counts.left_out;
@@ -181,11 +183,12 @@ fn replay_to_change<H: ReplayHost>(
     }
 }
 
-/// Makes a change of the catalog and carries it out at all partitions.
+/// Makes a change of the catalog and carries it out at all partitions. A host that has some of them
+/// only carries it out at each alone, with what the log says that others have given.
 fn apply_change<H: ReplayHost>(
     host: &mut H,
     partitions: &mut [ReplayOf<H>],
-    change: &LoggedChange,
+    (change, has_all): (&LoggedChange, bool),
 ) -> Result<(), ReplayError> {
     let stopped = |problem: String| {
         ReplayError::Stopped(format!(
@@ -201,10 +204,16 @@ fn apply_change<H: ReplayHost>(
             )));
         }
         let next = task.catalog.clone();
-        let mut sites: Vec<&mut SiteOf<H>> =
-            partitions.iter_mut().map(PartitionReplay::site).collect();
-        let (coordinator, now_us) = (host.coordinator(), change.header.timestamp_us);
-        change_quiet_sites(&mut sites, coordinator, task, now_us).map_err(stopped)?;
+        if has_all {
+            let mut sites: Vec<&mut SiteOf<H>> =
+                partitions.iter_mut().map(PartitionReplay::site).collect();
+            let (coordinator, now_us) = (host.coordinator(), change.header.timestamp_us);
+            change_quiet_sites(&mut sites, coordinator, task, now_us).map_err(stopped)?;
+        } else {
+            for partition in partitions.iter_mut() {
+                partition.change_alone(change, &task).map_err(stopped)?;
+            }
+        }
         host.put_in_force(next);
         assert_eq!(host.catalog().version(), change.catalog_version, "the change is in force");
     }

@@ -5,11 +5,13 @@ use super::runner::{EntryRunner, EntrySources, Fault};
 use super::{ReplayError, ReplaySummary};
 use crate::catalog::HostCatalog;
 use lockstep_durability::recovery::Outcome;
-use lockstep_site::Site;
+use lockstep_exec::entries::PartitionEntries;
+use lockstep_site::{SchemaTask, Site};
 use lockstep_sql::Limits;
-use lockstep_txn::log_entry::{Entry, EntryBody};
+use lockstep_txn::log_entry::{Entry, EntryBody, LoggedPart};
 use lockstep_txn::{EntryHeader, EntryReader};
 use lockstep_types::{PartitionId, TransactionId};
+use std::collections::VecDeque;
 
 /// Entries between two maintenances of the tables.
 const ENTRIES_A_MAINTENANCE: u64 = 64;
@@ -42,8 +44,9 @@ pub struct PartitionReplay<H, A, C, L> {
     partition: PartitionId,
     runner: EntryRunner<H, A, C>,
     log: L,
-    /// The piece that is replayed.
+    /// The piece that is replayed, and those after it that were read already.
     piece: Vec<u8>,
+    ahead: VecDeque<Vec<u8>>,
     /// All of the piece is done.
     piece_done: bool,
     /// Nothing more is to be replayed.
@@ -74,6 +77,7 @@ impl<H, A, C: Clone, L: PartitionLog> PartitionReplay<H, A, C, L> {
             runner: EntryRunner::new(partition, site),
             log,
             piece: Vec::new(),
+            ahead: VecDeque::new(),
             piece_done: true,
             ended: false,
             stopped_at: None,
@@ -119,14 +123,9 @@ impl<H, A, C: Clone, L: PartitionLog> PartitionReplay<H, A, C, L> {
     ) -> Result<Option<LoggedChange>, ReplayError> {
         assert!(self.stopped_at.is_none(), "the change that it stopped at is in force");
         while !self.ended {
-            if self.piece_done {
-                let next = self.log.next().map_err(ReplayError::Stopped)?;
-                let Some(piece) = next else {
-                    self.ended = true;
-                    break;
-                };
-                self.piece.clear();
-                self.piece.extend_from_slice(piece);
+            if self.piece_done && !self.next_piece()? {
+                self.ended = true;
+                break;
             }
             let piece = std::mem::take(&mut self.piece);
             let before = self.done;
@@ -145,6 +144,48 @@ impl<H, A, C: Clone, L: PartitionLog> PartitionReplay<H, A, C, L> {
             return Err(self.stopped(&format!("the log ends there, and had entry {due} before")));
         }
         Ok(None)
+    }
+
+    /// Takes the next piece; false at the end of the log.
+    fn next_piece(&mut self) -> Result<bool, ReplayError> {
+        assert!(self.piece_done, "a piece is replayed before the next one");
+        if let Some(piece) = self.ahead.pop_front() {
+            self.piece = piece;
+            return Ok(true);
+        }
+        let Some(piece) = self.log.next().map_err(ReplayError::Stopped)? else { return Ok(false) };
+        self.piece.clear();
+        self.piece.extend_from_slice(piece);
+        Ok(true)
+    }
+
+    /// Carries out the change of the catalog at which it has stopped, at this partition alone: what
+    /// other partitions gave for it stands in the log after it.
+    ///
+    /// # Errors
+    /// It fails, which it did not when it ran first, or the log cannot be read: why.
+    pub(super) fn change_alone(
+        &mut self,
+        change: &LoggedChange,
+        task: &SchemaTask<C>,
+    ) -> Result<(), String> {
+        let (partition, transaction) = (self.partition, change.header.transaction);
+        let mut built = Vec::new();
+        let mut ends = built_for((partition, transaction), &self.piece, &mut built)?;
+        let mut place = 0;
+        while !ends {
+            if place == self.ahead.len() {
+                let Some(piece) = self.log.next()? else { break };
+                self.ahead.push_back(piece.to_vec());
+            }
+            ends = built_for((partition, transaction), &self.ahead[place], &mut built)?;
+            place += 1;
+        }
+        assert_eq!(self.stopped_at, Some(transaction), "the change is where the log has it");
+        assert!(place <= self.ahead.len(), "what was read ahead is kept");
+        let header = EntryHeader { repeated: true, ..change.header };
+        let changed = self.runner.site.replay_change(&header, task, &built);
+        changed.map_err(|failure| failure.message)
     }
 
     fn run_piece<O>(
@@ -232,4 +273,33 @@ impl<H, A, C: Clone, L: PartitionLog> PartitionReplay<H, A, C, L> {
             self.partition, self.done
         ))
     }
+}
+
+/// Adds the entries of global indexes that a piece of a log has for a change of the catalog; true
+/// if it has the decision on that, after which there are none.
+fn built_for(
+    (partition, transaction): (PartitionId, TransactionId),
+    piece: &[u8],
+    built: &mut Vec<PartitionEntries>,
+) -> Result<bool, String> {
+    let mut reader = EntryReader::new(piece);
+    while let Some(entry) = reader.read().map_err(|error| error.to_string())? {
+        if entry.header.transaction != transaction {
+            continue;
+        }
+        match entry.body {
+            EntryBody::Build(build) => {
+                for part in build.parts() {
+                    let part = part.map_err(|error| error.to_string())?;
+                    if let LoggedPart::Entries { removed, added } = part {
+                        let (removed, added) = (removed.to_vec(), added.to_vec());
+                        built.push(PartitionEntries { partition, removed, added });
+                    }
+                }
+            }
+            EntryBody::Commit(_) | EntryBody::Abort => return Ok(true),
+            _ => {}
+        }
+    }
+    Ok(false)
 }

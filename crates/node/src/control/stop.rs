@@ -210,7 +210,7 @@ impl Control {
             Some(_) => None,
         };
         self.stop.check_number(number)?;
-        if self.facts.data_disk.is_none() {
+        if !self.facts.keeps_snapshots() {
             return Err(Failure::graceful(
                 "This host has no directory to save a snapshot in. Save one elsewhere by \
                  @SnapshotSave, then call @Shutdown without a parameter.",

@@ -1,8 +1,9 @@
 //! What the thread of the links does with what the control plane decides: the end of the formation,
 //! a new placement, a host that is lost, and the end of this host.
 
-use super::Links;
+use super::follower_logs::FollowerLogs;
 use super::peer::Peer;
+use super::{Formed, Links};
 use crate::message::Envelope;
 use lockstep_cluster::Outgoing;
 use lockstep_host::placement::{ClusterPlacement, Placement};
@@ -15,8 +16,13 @@ impl Links {
     pub(super) fn attend_to_members(&mut self) -> io::Result<()> {
         self.members.tick();
         if self.formed.is_some() && self.is_formed() {
-            self.members.begin_serving();
-            self.tell_formed(Ok(()));
+            match self.begin_with_placement() {
+                Ok(begun) => {
+                    self.members.begin_serving();
+                    self.tell_formed(Ok(begun));
+                }
+                Err(problem) => return self.end(problem),
+            }
         }
         self.watch_start()?;
         if let Err(problem) = self.install_placement() {
@@ -48,11 +54,50 @@ impl Links {
         self.members.is_formed(|host| peer(host).is_some_and(Peer::agrees))
     }
 
+    /// The cluster is formed: the host begins with a placement, the first one, or that of an
+    /// earlier run in its new epoch.
+    ///
+    /// # Errors
+    /// The cluster was not started with all of its hosts.
+    fn begin_with_placement(&mut self) -> Result<Formed, String> {
+        if self.members.is_restored()
+            && let Some(state) = self.members.take_epoch()
+        {
+            let placement = ClusterPlacement::of_state(state);
+            // Each copy begins where its log ends: nobody has opened an epoch since.
+            if state.partitions.iter().any(|partition| partition.epoch != state.epoch) {
+                return Err(
+                    "a host was lost while the cluster started: stop all hosts, and start \
+                            all of them again"
+                        .to_string(),
+                );
+            }
+            let placement = Placement::of_cluster(self.membership.host, &placement);
+            self.facts.set_placement(Arc::new(placement));
+            self.begin_copies()?;
+        }
+        let (placement, logs) = (self.facts.placement(), std::mem::take(&mut self.led_logs));
+        Ok(Formed { placement, logs })
+    }
+
+    /// The placement is known with which the host begins.
+    pub(super) fn begin_copies(&mut self) -> Result<(), String> {
+        let placement = self.facts.placement();
+        let logs = std::mem::take(&mut self.waiting_logs);
+        let (led, followed) = FollowerLogs::begin(logs, &placement);
+        let starts = followed.starts();
+        (self.led_logs, self.logs) = (led, followed);
+        self.copies.begin(&placement, &starts, &mut self.sends)
+    }
+
     /// Tells the threads of another placement.
     ///
     /// # Errors
     /// The cluster does not begin with the placement that this host has begun with.
     fn install_placement(&mut self) -> Result<(), String> {
+        if self.formed.is_some() && self.members.is_restored() {
+            return Ok(());
+        }
         let has_copies = self.members.has_copies();
         let Some(state) = self.members.take_epoch() else { return Ok(()) };
         let placement =
@@ -128,7 +173,7 @@ impl Links {
         Err(io::Error::other(problem))
     }
 
-    fn tell_formed(&mut self, result: Result<(), String>) {
+    fn tell_formed(&mut self, result: Result<Formed, String>) {
         if let Some(formed) = self.formed.take() {
             // Nobody waits any more where the start was given up.
             let _ = formed.send(result);

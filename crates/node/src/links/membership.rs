@@ -2,7 +2,11 @@
 //! links: its messages are datagrams of the links. What it decides is left for that thread: the
 //! new placement, and the end of a host that cannot go on.
 //!
-//! Nothing of it is durable: a process that ends begins again as another member.
+//! In memory nothing of it is durable: a process that ends begins again as another member. Where
+//! the host has a directory and partitions have copies, what the group of the hosts agrees on is
+//! written there before any message leaves that depends on it ([`RaftLog`]). A start of all hosts
+//! goes on from it: each is listed with its new run, and when all are, the copies that were in
+//! sync serve again in a new epoch.
 //!
 //! With one copy of each partition no host can take over from another one. The placement then
 //! stays that of the formation, and the cluster ends with any of its hosts, which the links notice.
@@ -14,7 +18,7 @@ use crate::shard::HostFacts;
 use lockstep_cluster::{
     Agreement, ClusterError, ClusterState, Command, Control, ControlEffects, ControlEvent, Epoch,
     Event, Faults, HostDescription, HostState, Incarnation, MemberConfig, Now, Outgoing,
-    ProposalOutcome, Standing, Verdict,
+    ProposalOutcome, RaftLog, Restored, Standing, Verdict,
 };
 use lockstep_host::serving::{Serving, Turn};
 use lockstep_types::{HostId, PartitionId, ThreadId};
@@ -27,9 +31,25 @@ const CLUSTER_NAME: &str = "lockstep";
 /// The release as the control plane has it: no release knows of another one yet.
 const RELEASE: u32 = 1;
 
+/// What an earlier run of the host has left of the control plane.
+#[derive(Default)]
+pub(crate) struct RaftStart {
+    /// Where what the hosts agree on is kept; none for a host whose membership lives in memory.
+    pub(crate) log: Option<RaftLog>,
+    /// What it had.
+    pub(crate) restored: Option<Restored>,
+    /// The cluster was placed by an earlier run.
+    pub(crate) is_restored: bool,
+    /// The last run of the host that is known.
+    pub(crate) last_run: u64,
+}
+
 /// The control plane of a host and what it has decided.
 pub(super) struct Membership {
     control: Control,
+    raft_log: Option<RaftLog>,
+    /// It begins with the placement of an earlier run of the cluster.
+    is_restored: bool,
     config: MemberConfig,
     facts: Arc<HostFacts>,
     serving: Serving,
@@ -50,6 +70,7 @@ impl Membership {
     pub(super) fn new(
         membership: &ClusterMembership,
         facts: Arc<HostFacts>,
+        raft: RaftStart,
     ) -> Result<Membership, String> {
         let terms = &membership.terms;
         let options = facts.options.control_plane(terms.kfactor).map_err(|it| it.to_string())?;
@@ -63,7 +84,9 @@ impl Membership {
                 placement_group: String::new(),
                 release: RELEASE,
             },
-            incarnation: Incarnation(clock::wall_us().max(1_000) as u64 / 1_000),
+            incarnation: Incarnation(
+                (clock::wall_us().max(1_000) as u64 / 1_000).max(raft.last_run + 1),
+            ),
             agreement: Agreement {
                 name: CLUSTER_NAME.to_string(),
                 shape: terms.shape(),
@@ -75,12 +98,17 @@ impl Membership {
             faults: Faults::default(),
         };
         let now = now();
-        let control = begin(&config, now)?;
+        let control = begin(&config, raft.restored, now)?;
         Ok(Membership {
+            is_restored: raft.is_restored,
             control,
+            raft_log: raft.log,
             config,
             facts,
-            serving: Serving::default(),
+            serving: match raft.is_restored {
+                true => Serving::resuming(),
+                false => Serving::default(),
+            },
             next_tick_us: now.us,
             messages: Vec::new(),
             taken_epoch: Epoch(0),
@@ -92,6 +120,12 @@ impl Membership {
     #[expect(dead_code, reason = "receipts bring grants, once links carry them")]
     pub(super) fn control(&mut self) -> &mut Control {
         &mut self.control
+    }
+
+    /// Whether the host begins with the placement of an earlier run of the cluster, which is in
+    /// force in a new epoch once all hosts are back.
+    pub(super) fn is_restored(&self) -> bool {
+        self.is_restored
     }
 
     /// Whether partitions have more than one copy.
@@ -127,6 +161,10 @@ impl Membership {
         if self.has_copies() {
             let not_led = self.facts.unavailable.not_led_here(&self.facts.placement());
             self.control.set_cannot_lead(not_led);
+        }
+        if self.facts.drain.has_begun() {
+            // All hosts may be stopping: those that have stopped already are not lost.
+            self.control.stop_proposing();
         }
         self.control.tick(now);
         self.note_effects(now);
@@ -233,7 +271,15 @@ impl Membership {
     }
 
     fn note_effects(&mut self, now: Now) {
-        let ControlEffects { durable: _, messages, events } = self.control.take_effects(now);
+        let ControlEffects { durable, messages, events } = self.control.take_effects(now);
+        if let Some(log) = &mut self.raft_log
+            && let Err(error) = log.write(&durable)
+        {
+            // What is durable is not known, and so nothing that depends on it is sent.
+            let problem = format!("the host cannot keep what the cluster agrees on: {error}");
+            self.end = Some((None, problem));
+            return;
+        }
         self.messages.extend(messages);
         let changes = events.iter().any(is_change);
         events.into_iter().for_each(|event| self.note(event, now));
@@ -327,7 +373,9 @@ impl Membership {
         tracing::info!("a host was started again while the cluster was formed: begin again");
         let wall_ms = clock::wall_us().max(0) as u64 / 1_000;
         self.config.incarnation.0 = wall_ms.max(self.config.incarnation.0 + 1);
-        match begin(&self.config, now) {
+        let cleared = self.raft_log.as_mut().map_or(Ok(()), RaftLog::clear);
+        let begun = cleared.map_err(|error| error.to_string());
+        match begun.and_then(|()| begin(&self.config, None, now)) {
             Ok(control) => self.control = control,
             Err(problem) => self.end = Some((None, problem)),
         }
@@ -385,8 +433,8 @@ impl Membership {
     }
 }
 
-fn begin(config: &MemberConfig, now: Now) -> Result<Control, String> {
-    Control::new(config.clone(), None, now).map_err(|error| error.to_string())
+fn begin(config: &MemberConfig, restored: Option<Restored>, now: Now) -> Result<Control, String> {
+    Control::new(config.clone(), restored, now).map_err(|error| error.to_string())
 }
 
 fn now() -> Now {

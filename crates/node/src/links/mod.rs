@@ -9,8 +9,11 @@
 //! one ends, this host stops. With more copies the control plane ([`membership`]) decides who is
 //! lost, and the others go on.
 
+mod durable;
+mod follower_logs;
 mod lost;
 mod membership;
+mod of_copies;
 mod peer;
 mod placement;
 mod starting;
@@ -23,16 +26,20 @@ pub use terms::{ClusterTerms, KFACTOR_MAX};
 use crate::clock;
 use crate::codec::read_copy_message;
 use crate::log::directory::random_bits;
-use crate::mailbox::{Bell, Crossing, Inbox, Outbox};
+use crate::mailbox::{Bell, Inbox, Outbox};
 use crate::message::{Envelope, HostMessage};
 use crate::server::ServerConfiguration;
 use crate::shard::{HostFacts, Shard};
+pub(crate) use durable::{durable_placement, placement_here};
+use follower_logs::FollowerLogs;
+pub(crate) use follower_logs::SiteLogs;
 use lockstep_base::elapsed::Elapsed;
-use lockstep_cluster::{Command, Epoch};
-use lockstep_host::copies::{Copies, Sends, ToThread, Wish};
+use lockstep_host::copies::{Copies, Sends};
+use lockstep_host::placement::Placement;
 use lockstep_link::{Accepting, ClockReading, Event, HostIdentity, LinkLimits, VersionRange};
-use lockstep_types::{HostId, PartitionId, ThreadId};
+use lockstep_types::{HostId, ThreadId};
 use membership::Membership;
+pub(crate) use membership::RaftStart;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 use peer::Peer;
@@ -110,11 +117,7 @@ impl ClusterMembership {
         assert_eq!(sites, configuration.sites, "the terms are those of the host");
         let each = configuration.options.partitions_per_site.to_u32();
         assert_eq!(partitions_per_site, each, "the terms are those of the host");
-        if configuration.data.is_some() {
-            let refused = "a host of a cluster keeps its data in memory only in this release";
-            return Err(refused.to_string());
-        }
-        Ok(())
+        durable::check_directory(configuration.data.as_ref(), &self.terms)
     }
 }
 
@@ -128,6 +131,18 @@ pub(crate) struct LinksParts {
     pub(crate) membership: ClusterMembership,
     /// Where other hosts connect.
     pub(crate) listener: TcpListener,
+    /// What an earlier run has left of the control plane.
+    pub(crate) raft: RaftStart,
+    /// The ends of the command log of the partitions with copies here.
+    pub(crate) logs: SiteLogs,
+}
+
+/// What a host begins with, once its cluster is formed.
+pub(crate) struct Formed {
+    /// The placement.
+    pub(crate) placement: Arc<Placement>,
+    /// The ends of the command log of the partitions that it leads.
+    pub(crate) logs: SiteLogs,
 }
 
 /// A connection whose hello has not come.
@@ -159,7 +174,13 @@ pub(crate) struct Links {
     /// What of it is for other hosts, and has not been offered to their links.
     unsent: VecDeque<Box<HostMessage>>,
     /// Waits until the cluster is formed.
-    formed: Option<SyncSender<Result<(), String>>>,
+    formed: Option<SyncSender<Result<Formed, String>>>,
+    /// The ends of the command log of the partitions that this host leads at first.
+    led_logs: SiteLogs,
+    /// Those of the copies that follow.
+    logs: FollowerLogs,
+    /// All of them, until the placement is known with which the host begins.
+    waiting_logs: SiteLogs,
     /// Since when it waits, and when it was last said for what.
     start: StartWait,
     now: ClockReading,
@@ -190,7 +211,7 @@ impl Links {
     /// The poll takes no more sockets, or a name is too long for a link.
     pub(crate) fn new(
         mut parts: LinksParts,
-        formed: SyncSender<Result<(), String>>,
+        formed: SyncSender<Result<Formed, String>>,
     ) -> io::Result<Links> {
         let registry = parts.poll.registry();
         registry.register(&mut parts.listener, LISTENER, Interest::READABLE)?;
@@ -214,8 +235,8 @@ impl Links {
         };
         let peers = (0..).zip(&membership.addresses).map(peer).collect::<Result<_, _>>();
         let peers = peers.map_err(io::Error::other)?;
-        let members = Membership::new(&membership, Arc::clone(&parts.facts));
-        Ok(Links {
+        let members = Membership::new(&membership, Arc::clone(&parts.facts), parts.raft);
+        let mut links = Links {
             poll: parts.poll,
             bell: parts.bell,
             outbox: parts.outbox,
@@ -225,7 +246,10 @@ impl Links {
             peers,
             newcomers: Vec::new(),
             sites: placement.site_count(),
-            copies: Copies::new(&placement),
+            copies: Copies::waiting(placement.host()),
+            led_logs: SiteLogs::new(),
+            logs: FollowerLogs::default(),
+            waiting_logs: parts.logs,
             sends: Vec::new(),
             unsent: VecDeque::new(),
             formed: Some(formed),
@@ -234,7 +258,11 @@ impl Links {
             is_stopping: false,
             members: members.map_err(io::Error::other)?,
             membership,
-        })
+        };
+        if !links.members.is_restored() {
+            links.begin_copies().map_err(io::Error::other)?;
+        }
+        Ok(links)
     }
 
     /// Runs until it is stopped.
@@ -276,6 +304,8 @@ impl Links {
             self.write_peers();
             self.outbox.flush();
         }
+        self.log_pieces();
+        self.logs.end_all();
         Ok(())
     }
 
@@ -483,55 +513,6 @@ impl Links {
                 let Some(message) = self.inbox.take(lane) else { break };
                 self.take_message(message);
             }
-        }
-    }
-
-    /// Sends the receipts of the copies here.
-    fn send_receipts(&mut self) {
-        let backlogs = &self.facts.copy_backlogs;
-        let limit = self.facts.options.max_copy_backlog_bytes.get();
-        let is_behind =
-            |partition: PartitionId| backlogs[partition.index()].load(Ordering::Relaxed) > limit;
-        self.copies.send_receipts(is_behind, &mut self.sends);
-        self.send_all();
-    }
-
-    /// Proposes what the copies ask for.
-    fn send_wishes(&mut self) {
-        for wish in self.copies.take_wishes() {
-            let command = match wish {
-                Wish::MoveLeader(partition, to, epoch) => {
-                    Command::MoveLeader { partition, to, epoch: Epoch(epoch.into()) }
-                }
-                Wish::OutOfSync(partition, host, epoch) => {
-                    Command::OutOfSync { partition, host, epoch: Epoch(epoch.into()) }
-                }
-            };
-            tracing::warn!(?command, "the copies of a partition are not as they were placed");
-            self.members.propose(command);
-        }
-    }
-
-    /// Sends what the copies have to say.
-    fn send_all(&mut self) {
-        for (thread, message) in self.sends.drain(..) {
-            let message = match message {
-                ToThread::Copy(message) => Envelope::Copy(Box::new(message)),
-                ToThread::Follow(piece) => Envelope::Follow(Box::new(piece)),
-                ToThread::Open(opening) => Envelope::Open(Box::new(opening)),
-            };
-            if thread.host() == self.membership.host {
-                self.outbox.send(thread, message);
-                continue;
-            }
-            let Envelope::Outgoing(message) = message.to_other_host(thread) else {
-                unreachable!("what goes to another host goes out")
-            };
-            self.unsent.push_back(message);
-        }
-        while !self.is_held_up() {
-            let Some(message) = self.unsent.pop_front() else { break };
-            self.offer(message);
         }
     }
 

@@ -1,5 +1,6 @@
 //! What the hosts of a cluster have to have alike.
 
+use crate::log::Durability;
 use crate::options::Options;
 use lockstep_cluster::Shape;
 use lockstep_link::ClusterId;
@@ -10,7 +11,7 @@ const CREATED: &str = "created_ms=";
 /// What all hosts of a cluster were started with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterTerms {
-    /// The cluster; zeros for one that is in memory only.
+    /// The cluster; zeros where its hosts have not agreed on a name.
     pub cluster: ClusterId,
     /// Number of hosts.
     pub hosts: u32,
@@ -23,13 +24,15 @@ pub struct ClusterTerms {
     /// The times of the control plane that hosts count on at each other, in milliseconds: of
     /// heartbeats, of suspicion and of leases.
     pub times_ms: [u64; 3],
+    /// Whether hosts keep their data, and how.
+    pub durability: Option<Durability>,
 }
 
 /// The greatest K.
 pub const KFACTOR_MAX: u8 = 2;
 
 impl ClusterTerms {
-    /// The terms of a cluster in memory, whose hosts are started with these options.
+    /// The terms of a cluster whose hosts are started with these options, in memory.
     pub fn new(hosts: u32, sites: u32, kfactor: u8, options: &Options) -> ClusterTerms {
         let Options { heartbeat_interval_ms, suspect_after_ms, lease_ms, .. } = options;
         ClusterTerms {
@@ -39,12 +42,13 @@ impl ClusterTerms {
             partitions_per_site: options.partitions_per_site.to_u32(),
             kfactor,
             times_ms: [heartbeat_interval_ms.get(), suspect_after_ms.get(), lease_ms.get()],
+            durability: None,
         }
     }
 
-    fn fields(&self) -> [(&'static str, u64); 7] {
+    fn fields(&self) -> Vec<(&'static str, String)> {
         let [heartbeat_interval_ms, suspect_after_ms, lease_ms] = self.times_ms;
-        [
+        let numbers: [(&'static str, u64); 7] = [
             ("hosts", self.hosts.into()),
             ("sites", self.sites.into()),
             ("partitions_per_site", self.partitions_per_site.into()),
@@ -52,7 +56,10 @@ impl ClusterTerms {
             ("heartbeat_interval_ms", heartbeat_interval_ms),
             ("suspect_after_ms", suspect_after_ms),
             ("lease_ms", lease_ms),
-        ]
+        ];
+        let kept = self.durability.map_or("memory".to_string(), |kept| kept.to_string());
+        let numbers = numbers.into_iter().map(|(name, number)| (name, number.to_string()));
+        numbers.chain([("durability", kept)]).collect()
     }
 
     /// What the control plane knows of the terms.
@@ -77,7 +84,7 @@ impl ClusterTerms {
 
     /// Appends the terms as text, which another release can read, and when the host that writes
     /// them made its cluster, milliseconds since 1970.
-    pub(super) fn write(&self, created_ms: i64, out: &mut Vec<u8>) {
+    pub(crate) fn write(&self, created_ms: i64, out: &mut Vec<u8>) {
         for (name, value) in self.fields() {
             out.extend_from_slice(format!("{name}={value}\n").as_bytes());
         }
@@ -88,7 +95,7 @@ impl ClusterTerms {
     ///
     /// # Errors
     /// What it has otherwise.
-    pub(super) fn agrees_with(&self, written: &[u8]) -> Result<i64, String> {
+    pub(crate) fn agrees_with(&self, written: &[u8]) -> Result<i64, String> {
         let text = std::str::from_utf8(written).map_err(|_| "they are no text".to_string())?;
         let mut lines = text.lines();
         for (name, own) in self.fields() {

@@ -6,6 +6,7 @@ use crate::clock;
 use crate::recovery::RecoveryProgress;
 use lockstep_durability::ClusterId;
 use lockstep_durability::command_log::FOLDER as LOG_FOLDER;
+pub use lockstep_durability::directory::SeveralHosts;
 use lockstep_durability::directory::{
     CLUSTER_FILE, ClusterFile, DirectoryError, LOG_BEGUN_FILE, SNAPSHOT_FOLDER, initialize,
 };
@@ -53,15 +54,19 @@ pub struct Data {
     pub lock: Option<Arc<DirectoryLock>>,
 }
 
-/// Makes a directory for a host with so many partitions.
+/// Makes a directory for a host with so many partitions, alone or one of several.
 ///
 /// # Errors
 /// Something is in it, another process has it, or it cannot be written.
-pub fn create(path: &Path, partition_count: u32) -> Result<ClusterFile, DirectoryError> {
+pub fn create(
+    path: &Path,
+    partition_count: u32,
+    several: Option<SeveralHosts>,
+) -> Result<ClusterFile, DirectoryError> {
     let disk = RealDisk::new(path);
     disk.create_root()?;
     let _lock = DirectoryLock::take(path)?;
-    let file = new_cluster(partition_count);
+    let file = ClusterFile { several, ..new_cluster(partition_count) };
     initialize(&disk, file)?;
     Ok(file)
 }
@@ -71,7 +76,12 @@ pub fn new_cluster(partition_count: u32) -> ClusterFile {
     let mut id = [0; 16];
     id[..8].copy_from_slice(&random_bits().to_be_bytes());
     id[8..].copy_from_slice(&random_bits().to_be_bytes());
-    ClusterFile { cluster: ClusterId(id), partition_count, created_ms: clock::now_us() / 1000 }
+    ClusterFile {
+        cluster: ClusterId(id),
+        partition_count,
+        created_ms: clock::now_us() / 1000,
+        several: None,
+    }
 }
 
 /// Opens a directory and locks it.

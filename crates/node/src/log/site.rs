@@ -86,11 +86,30 @@ impl SiteLog {
         }
     }
 
+    /// Whether the writer can hold another batch.
+    #[inline]
+    pub fn has_room(&mut self) -> bool {
+        self.batches.free() > 0
+    }
+
+    /// Gives a batch to the writer, and waits where it holds as much as it can: for the few that
+    /// cannot stay where they are. Without a writer that runs they are given up.
+    #[cold]
+    pub fn hand_over_waiting(&mut self, batch: HandedLog) {
+        while !self.has_room() {
+            if self.has_failed() {
+                return;
+            }
+            std::thread::yield_now();
+        }
+        self.hand_over(|_| batch);
+    }
+
     /// Gives entries to the writer. `take` is asked for them with an empty buffer that takes the
     /// place of theirs; it is not asked while the writer has as much as it can hold.
     #[inline]
     pub fn hand_over(&mut self, take: impl FnOnce(Vec<u8>) -> HandedLog) {
-        if self.batches.free() == 0 {
+        if !self.has_room() {
             return;
         }
         let batch = take(self.spares.pop().unwrap_or_default());

@@ -98,7 +98,8 @@ impl LogProgress for LogPruner {
 struct Lane {
     batches: Consumer<HandedLog>,
     spares: Producer<Vec<u8>>,
-    bell: Arc<Bell>,
+    /// Of the threads that wait for what is durable of it.
+    bells: Vec<Arc<Bell>>,
     /// The last entry of the group, and the bytes handed over up to it.
     last_sequence: u64,
     taken_bytes: u64,
@@ -130,7 +131,8 @@ pub(crate) struct LogStart {
 
 impl LogThread {
     /// Opens the log behind its end and starts the thread; gives the ends of the sites whose
-    /// bells are given. `events` are told what becomes of the disk.
+    /// bells are given, each with those of all threads that wait for it. `events` are told what
+    /// becomes of the disk.
     ///
     /// # Errors
     /// The disk failed, or the system is out of threads.
@@ -138,7 +140,7 @@ impl LogThread {
         data: &Data,
         options: &Options,
         start: LogStart,
-        bells: &[Arc<Bell>],
+        bells: Vec<Vec<Arc<Bell>>>,
         events: LogEvents,
     ) -> io::Result<(LogThread, Vec<SiteLog>)> {
         let settings = LogSettings {
@@ -150,14 +152,13 @@ impl LogThread {
             .map_err(|error| io::Error::other(error.to_string()))?;
         let shared = Arc::new(LogShared::behind(&start.sequences));
         let (mut lanes, mut ends) = (Vec::new(), Vec::new());
-        for (site, bell) in bells.iter().enumerate() {
+        for (site, bells) in bells.into_iter().enumerate() {
             let (batches, taken) = ring(BATCHES);
             let (spares, returned) = ring(BATCHES);
-            let bell = Arc::clone(bell);
             lanes.push(Lane {
                 batches: taken,
                 spares,
-                bell,
+                bells,
                 last_sequence: 0,
                 taken_bytes: 0,
                 is_in_group: false,
@@ -279,7 +280,7 @@ impl Body {
         if let Err(error) = &ended {
             tracing::error!("the host stops, because its command log failed: {error}");
             self.shared.failed.store(true, Ordering::Release);
-            self.lanes.iter().for_each(|lane| lane.bell.ring());
+            self.lanes.iter().flat_map(|lane| &lane.bells).for_each(|bell| bell.ring());
             (self.events.on_failure)();
         }
         ended.map_err(|error| {
@@ -427,7 +428,7 @@ impl Body {
             if std::mem::take(&mut lane.is_in_group) {
                 progress.written_bytes.store(lane.taken_bytes, Ordering::Release);
                 progress.durable.store(lane.last_sequence, Ordering::Release);
-                lane.bell.ring();
+                lane.bells.iter().for_each(|bell| bell.ring());
             }
         }
         Ok(())

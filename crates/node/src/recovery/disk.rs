@@ -11,6 +11,7 @@ use lockstep_durability::recovery::{BeginFault, Outcome, PartitionBlocks, Recove
 use lockstep_durability::snapshot::Manifest;
 use lockstep_host::recovery::RecoveryHost;
 use lockstep_types::TransactionId;
+use std::collections::BTreeSet;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -85,8 +86,12 @@ impl<H, A> Recovered<H, A> {
 /// The log of a directory.
 pub(crate) fn directory_log(data: &Data) -> RecoveryLog<'_> {
     let (disk, cluster) = (&data.disk, data.cluster.cluster);
-    RecoveryLog { disk, cluster, until: None, faults: LogFaults::default() }
+    RecoveryLog { disk, cluster, until: None, faults: LogFaults::default(), others: None }
 }
+
+/// Tells the other hosts of a cluster which transactions replay has left out, and gives theirs.
+pub(crate) type Agree<'a> =
+    dyn FnMut(&BTreeSet<TransactionId>) -> Result<BTreeSet<TransactionId>, String> + 'a;
 
 /// Brings a host back from its directory: the newest snapshot that is sound, and the log after it.
 ///
@@ -96,9 +101,14 @@ pub(crate) fn recover<H: Send, A: Send>(
     log: &RecoveryLog<'_>,
     settings: &ReplaySettings<'_>,
     progress: &RecoveryProgress,
+    agree: Option<&mut Agree<'_>>,
 ) -> Result<Recovered<H, A>, String> {
     let partitions = settings.ring.partition_count();
-    let found = log.candidates(partitions).map_err(|error| error.to_string())?;
+    // Hosts of several take no snapshots into their directories yet.
+    let found = match log.others {
+        None => log.candidates(partitions).map_err(|error| error.to_string())?,
+        Some(_) => Vec::new(),
+    };
     let now_ns = clock::monotonic_ns();
     let mut files = Files {
         log,
@@ -106,6 +116,7 @@ pub(crate) fn recover<H: Send, A: Send>(
         progress,
         loaded: None,
         surveyed: Duration { from_ns: now_ns, to_ns: now_ns },
+        agree,
         sites: PhantomData,
     };
     let started_ms = u64::try_from(clock::now_us() / 1000).unwrap_or(0);
@@ -139,7 +150,7 @@ pub(crate) fn recover<H: Send, A: Send>(
 }
 
 /// The files of a directory that recovery reads.
-struct Files<'a, H, A> {
+struct Files<'a, 'f, H, A> {
     log: &'a RecoveryLog<'a>,
     settings: &'a ReplaySettings<'a>,
     progress: &'a RecoveryProgress,
@@ -147,6 +158,8 @@ struct Files<'a, H, A> {
     loaded: Option<SnapshotSummary>,
     /// When the log was read that is replayed.
     surveyed: Duration,
+    /// Of a host of several.
+    agree: Option<&'a mut Agree<'f>>,
     sites: PhantomData<(H, A)>,
 }
 
@@ -156,7 +169,7 @@ struct Duration {
     to_ns: u64,
 }
 
-impl<H: Send, A: Send> RecoveryHost for Files<'_, H, A> {
+impl<H: Send, A: Send> RecoveryHost for Files<'_, '_, H, A> {
     type State = HostState<H, A>;
 
     fn begin_survey(&mut self) {
@@ -196,7 +209,8 @@ impl<H: Send, A: Send> RecoveryHost for Files<'_, H, A> {
             let blocks = self.log.partition(partition, end).map_err(ReplayError::Stopped)?;
             Ok(Box::new(DiskLog(blocks)) as Box<dyn PartitionLog + Send>)
         };
-        let logs: Result<Vec<_>, _> = (0..state.sites.len() as u32).map(log).collect();
+        let partitions = state.sites.iter().map(|site| site.partition().0);
+        let logs: Result<Vec<_>, _> = partitions.map(log).collect();
         replay(state, logs?, outcome, self.settings).map_err(|error| match error {
             ReplayError::Stopped(problem) => ReplayError::Stopped(format!(
                 "{problem}. The command log in {} was not changed; `lockstep log inspect` shows \
@@ -205,6 +219,13 @@ impl<H: Send, A: Send> RecoveryHost for Files<'_, H, A> {
             )),
             other => other,
         })
+    }
+
+    fn agree(
+        &mut self,
+        found: &BTreeSet<TransactionId>,
+    ) -> Result<BTreeSet<TransactionId>, String> {
+        self.agree.as_mut().map_or(Ok(BTreeSet::new()), |agree| agree(found))
     }
 }
 

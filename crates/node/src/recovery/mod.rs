@@ -8,7 +8,7 @@ mod disk;
 mod restore;
 mod snapshot;
 
-pub(crate) use disk::{Recovered, directory_log, recover};
+pub(crate) use disk::{Agree, Recovered, directory_log, recover};
 pub use disk::{RecoveryProgress, RecoverySummary};
 pub use lockstep_durability::recovery::PointTarget;
 pub use lockstep_host::recovery::{
@@ -38,7 +38,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct HostState<H, A> {
     /// The catalog in force.
     pub catalog: Arc<HostCatalog>,
-    /// By partition.
+    /// By partition, those that the host has.
     pub sites: Vec<Site<H, A, Arc<HostCatalog>>>,
 }
 
@@ -54,6 +54,8 @@ pub struct ReplaySettings<'a> {
     pub ring: &'a HashRing,
     /// Grows with the entries that were gone through.
     pub progress: &'a AtomicU64,
+    /// By partition, whether the host has it; all where nothing is said.
+    pub own: Option<&'a [bool]>,
 }
 
 impl<H, A> HostState<H, A> {
@@ -68,13 +70,14 @@ impl<H, A> HostState<H, A> {
             .map_err(|error| ReplayError::Stopped(error.to_string()))?;
         let limits = crate::catalog::site_limits(options);
         let site = |partition| Site::new(PartitionId(partition), settings.ring.clone(), &limits);
-        let sites = (0..settings.ring.partition_count()).map(site).collect();
+        let is_own = |number: &u32| settings.own.is_none_or(|own| own[*number as usize]);
+        let sites = (0..settings.ring.partition_count()).filter(is_own).map(site).collect();
         Ok(HostState { catalog: Arc::new(catalog), sites })
     }
 }
 
-/// Replays the entries of all partitions onto a state; `logs` are by partition, and have everything
-/// after it.
+/// Replays the entries of all partitions of a host onto a state; `logs` are those of its sites, and
+/// have everything after it.
 ///
 /// # Errors
 /// See [`ReplayError`]; the state is void then.

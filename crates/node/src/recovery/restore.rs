@@ -103,6 +103,14 @@ pub fn restore(
 ) -> Result<RestoreSummary, String> {
     let RestoreSettings { data, natives, options, java_options } = settings;
     let partitions = data.cluster.partition_count;
+    if let Some(several) = data.cluster.several {
+        return Err(format!(
+            "{} is of one of {} hosts, and only directories of hosts that are alone can be \
+             restored in this release",
+            data.disk.shown(""),
+            several.hosts
+        ));
+    }
     let log = directory_log(data);
     let point = find_point(&log, partitions as usize, target)?;
     check_reach(&log, partitions, &point, target)?;
@@ -113,9 +121,10 @@ pub fn restore(
         java: java_settings(options, java_options),
         ring: &ring,
         progress: &data.progress.replayed,
+        own: None,
     };
     let log = RecoveryLog { until: Some(&point), ..log };
-    let recovered = recover::<(), ()>(&log, &replay, &data.progress)?;
+    let recovered = recover::<(), ()>(&log, &replay, &data.progress, None)?;
     let Recovered { mut state, mut last_multi, end, summary, .. } = recovered;
     let indexes_left_out = take_builds_away(&mut state, &mut last_multi, &replay)?;
     let set_aside = new_folder(&*data.disk)?;

@@ -10,14 +10,33 @@ use std::io;
 /// What a host is started with: copies of partitions are compared by their digests.
 ///
 /// # Errors
-/// There are more sites or partitions than can have numbers.
+/// There are more sites or partitions than can have numbers, or the directory is of one of several
+/// hosts.
 pub(super) fn checked(mut configuration: ServerConfiguration) -> io::Result<ServerConfiguration> {
     check_partition_limit(&configuration)?;
+    let data = configuration.data.as_ref();
+    match &mut configuration.cluster {
+        Some(cluster) => cluster.terms.durability = data.map(|data| data.durability),
+        None => check_is_alone(data).map_err(io::Error::other)?,
+    }
     let cluster = configuration.cluster.as_ref();
     if cluster.is_some_and(|cluster| cluster.terms.kfactor > 0) {
         configuration.options.replica_digests = OnOff::On;
     }
     Ok(configuration)
+}
+
+/// Refuses to start a host of a cluster without the others.
+fn check_is_alone(data: Option<&Data>) -> Result<(), String> {
+    match data.and_then(|data| Some((data, data.cluster.several?))) {
+        None => Ok(()),
+        Some((data, several)) => Err(format!(
+            "{} is of one of {} hosts: start it with --internal and --peers, which names all of \
+             them",
+            data.disk.shown(""),
+            several.hosts
+        )),
+    }
 }
 
 /// Refuses a host with more sites or partitions than can have numbers.

@@ -170,6 +170,11 @@ impl HostFacts {
         prepared.find(change.catalog_version, &change.source)
     }
 
+    /// Whether the host keeps snapshots in its directory: it has one, and is alone.
+    pub fn keeps_snapshots(&self) -> bool {
+        self.data_disk.is_some() && self.internal_address.is_none()
+    }
+
     /// The number of this run of the process.
     pub fn incarnation(&self) -> u64 {
         self.started_ms.max(1) as u64

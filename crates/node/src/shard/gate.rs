@@ -45,10 +45,11 @@ impl Gate {
     /// of its copies, if partitions have any.
     pub(super) fn new(host: HostId, log: Option<&SiteLog>, followers: Option<Vec<HostId>>) -> Gate {
         let safe = match (log, followers) {
-            (Some(log), _) => SafePosition::of_copy(host, log.durable()),
+            (Some(log), None) => SafePosition::of_copy(host, log.durable()),
             (None, None) => SafePosition::everything(),
-            (None, Some(followers)) => {
-                let copies = followers.into_iter().chain([host]).map(|copy| (copy, 0));
+            (log, Some(followers)) => {
+                let own = log.map_or(0, SiteLog::durable);
+                let copies = followers.into_iter().map(|copy| (copy, 0)).chain([(host, own)]);
                 SafePosition::of_copies(&copies.collect::<Vec<_>>())
             }
         };
@@ -80,9 +81,18 @@ impl Gate {
         self.messages.copies().reopen(own, followers);
     }
 
-    /// Of a copy that leads from now on, with the others that count.
-    pub(super) fn of_copies(copies: &[(HostId, u64)]) -> Gate {
-        Gate::of(SafePosition::of_copies(copies))
+    /// Of a copy that leads from now on, with the others that count. With a command log each has
+    /// what it says with its receipts; what was logged before is not durable everywhere.
+    pub(super) fn of_copies(
+        own: (HostId, u64),
+        log: Option<&SiteLog>,
+        followers: &[(HostId, u64)],
+    ) -> Gate {
+        let known = |position| if log.is_none() { position } else { 0 };
+        let others = followers.iter().map(|(host, position)| (*host, known(*position)));
+        let own_position = log.map_or(own.1, SiteLog::durable);
+        let copies: Vec<(HostId, u64)> = others.chain([(own.0, own_position)]).collect();
+        Gate::of(SafePosition::of_copies(&copies))
     }
 
     /// Whether nothing waits.
@@ -208,7 +218,7 @@ impl Replica {
         outbox: &mut Outbox<Envelope>,
     ) {
         match &mut self.log {
-            None if self.leading.is_some() => self.hand_over_to_copies(round, placement, outbox),
+            _ if self.leading.is_some() => self.hand_over_to_copies(round, placement, outbox),
             None => self.site.drop_log(),
             Some(_) if !self.site.has_log_to_hand_over() => {}
             Some(log) => log.hand_over(|spare| self.site.take_log(spare)),

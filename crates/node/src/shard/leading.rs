@@ -19,13 +19,26 @@ impl Replica {
         placement: &Placement,
         outbox: &mut Outbox<Envelope>,
     ) {
-        let Replica { site, gate, leading, .. } = self;
+        let Replica { site, log, gate, leading, .. } = self;
         let Some(leading) = leading else { return };
-        let logged = leading.take_log(site, round);
-        if let Some(end) = logged {
-            gate.advance(placement.host(), end);
-        }
-        if leading.advertise(site, gate.safe(), (logged.is_some(), round.1)) {
+        let is_logged = match log {
+            None => match leading.take_log(site, round) {
+                Some(end) => {
+                    gate.advance(placement.host(), end);
+                    true
+                }
+                None => false,
+            },
+            // What the log's thread cannot take now stays with the site.
+            Some(log) => {
+                let is_due = leading.is_due(site, round.1) && log.has_room();
+                if is_due {
+                    log.hand_over(|spare| leading.take_log_into(site, round.0, spare));
+                }
+                is_due
+            }
+        };
+        if leading.advertise(site, gate.safe(), (is_logged, round.1)) {
             self.send_to_copies(placement, outbox);
         }
     }
@@ -66,7 +79,12 @@ impl Shard {
             ReceiptOutcome::NotSent => {
                 tracing::error!(host = %copy, "a copy has a receipt for what was not sent");
             }
-            ReceiptOutcome::Known | ReceiptOutcome::OtherEpoch | ReceiptOutcome::NotInSync => {}
+            // The copy had it when the epoch opened, and its log has it by now.
+            ReceiptOutcome::Known => {
+                self.replicas[slot].gate.advance(copy, receipt.position);
+                self.release_safe_of(slot);
+            }
+            ReceiptOutcome::OtherEpoch | ReceiptOutcome::NotInSync => {}
         }
     }
 
@@ -94,10 +112,19 @@ impl Shard {
     /// The stream of a partition that is led here ends its epoch: everything that was logged is in
     /// it, and nothing more is sent before the next one opens.
     pub(super) fn seal_stream(&mut self, slot: Slot, epoch: u32) -> Option<SealReport> {
-        let Replica { site, leading, gate, .. } = &mut self.replicas[slot];
+        let now_us = self.now_us;
+        let Replica { site, log, gate, leading, .. } = &mut self.replicas[slot];
         let leading = leading.as_mut()?;
-        let report = leading.seal(site, epoch, self.now_us)?;
-        gate.advance(self.facts.host, report.end);
+        if let Some(log) = log
+            && epoch > leading.stream.epoch()
+            && leading.is_due(site, true)
+        {
+            log.hand_over_waiting(leading.take_log_into(site, now_us, Vec::new()));
+        }
+        let report = leading.seal(site, epoch, now_us)?;
+        if log.is_none() {
+            gate.advance(self.facts.host, report.end);
+        }
         Some(report)
     }
 }

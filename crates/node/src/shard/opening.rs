@@ -9,7 +9,8 @@ use super::replica::{Replica, replica_limits};
 use super::{HeldCall, KeptAnswer, Shard, Slot};
 use crate::catalog::HostCatalog;
 use crate::clock;
-use crate::message::Envelope;
+use crate::log::SiteLog;
+use crate::message::{Envelope, OpeningHere};
 use lockstep_cluster::{Command, Epoch};
 use lockstep_host::copies::Opening;
 use lockstep_host::follower::codec::{CopyMessage, OfCopy};
@@ -73,11 +74,12 @@ impl Shard {
     }
 
     /// All copies of a partition are sealed for an epoch in which it is led here.
-    pub(super) fn open(&mut self, opening: Opening) {
+    pub(super) fn open(&mut self, opening: OpeningHere) {
+        let OpeningHere { opening, log } = opening;
         let slot = self.replicas.slot_of_copy(opening.partition);
         match opening.log.is_some() {
             false => self.reopen_stream(slot, &opening),
-            true => self.begin_opening(slot, opening),
+            true => self.begin_opening(slot, (opening, log)),
         }
     }
 
@@ -87,18 +89,19 @@ impl Shard {
         let Opening { partition, epoch, followers, in_sync, .. } = opening;
         let host = self.placement.host();
         let now_us = self.now_us;
-        let Replica { site, leading, gate, opening: pending, .. } = &mut self.replicas[slot];
+        let Replica { site, log, leading, gate, opening: pending, .. } = &mut self.replicas[slot];
         let Some(leading) = leading.as_mut().filter(|leading| leading.stream.is_sealed()) else {
             tracing::error!(%partition, epoch, "an epoch opens of a stream that is not sealed");
             return;
         };
         leading.reopen(*epoch, followers, replica_limits(&self.facts));
-        gate.reopen((host, leading.stream.end()), followers);
+        let own = log.as_ref().map_or(leading.stream.end(), SiteLog::durable);
+        gate.reopen((host, own), followers);
         match pending {
             Some(pending) => (pending.epoch, pending.in_sync) = (*epoch, in_sync.clone()),
             None => {
                 site.continue_in_epoch(*epoch, in_sync, now_us);
-                site.set_followed(!followers.is_empty());
+                site.set_followed(!followers.is_empty() || log.is_some());
             }
         }
         let copies = in_sync.len();
@@ -111,7 +114,7 @@ impl Shard {
 
     /// A copy is to lead: the others get what they lack, and the coordinator hears what its log has
     /// undecided.
-    fn begin_opening(&mut self, slot: Slot, opening: Opening) {
+    fn begin_opening(&mut self, slot: Slot, (opening, site_log): (Opening, Option<SiteLog>)) {
         let Opening { partition, epoch, followers, in_sync, log } = opening;
         let following = self.replicas[slot].following.take();
         let (Some(following), Some((end, history, suffix))) = (following, log) else {
@@ -134,11 +137,11 @@ impl Shard {
         };
         let limits = replica_limits(&self.facts);
         let stream = ReplicaStream::open(epoch, end, history, &followers, suffix, limits);
-        let copies: Vec<(HostId, u64)> =
-            followers.iter().copied().chain([(self.placement.host(), end)]).collect();
+        let own = (self.placement.host(), end);
         let replica = &mut self.replicas[slot];
         replica.leading = Some(Box::new(Leading::of(stream)));
-        replica.gate = Gate::of_copies(&copies);
+        replica.log = site_log;
+        replica.gate = Gate::of_copies(own, replica.log.as_ref(), &followers);
         let pending = PendingOpening { promotion, catalog, change, epoch, in_sync, has_failed };
         replica.opening = Some(Box::new(pending));
         self.gates.holds_answers = true;
@@ -237,7 +240,7 @@ impl Shard {
         let Led { mut site, effects, early } = promotion.lead(source, &in_sync, self.now_us);
         let partition = site.partition();
         site.set_stopwatch(clock::stopwatch_for(&self.facts.callers), clock::monotonic_ns);
-        site.set_followed(in_sync.len() > 1);
+        site.set_followed(in_sync.len() > 1 || self.replicas[slot].log.is_some());
         self.replicas[slot].site = site;
         self.replicas.lead(slot);
         if catalog.version() > self.catalog.version() {

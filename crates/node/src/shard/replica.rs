@@ -100,8 +100,9 @@ impl Replica {
         let limits = replica_limits(facts);
         let leading = placement
             .is_replicated()
-            .then(|| Box::new(Leading::first(partition, placement, limits)));
-        site.set_followed(leading.is_some());
+            .then(|| Box::new(Leading::first((partition, site.log_sequence()), placement, limits)));
+        // Where the partitions of other hosts are brought back elsewhere, a log has what they gave.
+        site.set_followed(leading.is_some() || log.is_some() && placement.hosts().count() > 1);
         // The digest of changes tells its position in the log.
         let is_read = log.is_some() || leading.is_some() || facts.options.replica_digests.is_on();
         site.set_log_kept(is_read);

@@ -7,6 +7,7 @@ mod calls;
 mod cancel;
 mod clients;
 mod cluster;
+mod cluster_logs;
 mod copies;
 mod digests;
 mod durability;

@@ -146,6 +146,7 @@ fn replayed_alone(blocks: &[(PartitionId, Vec<u8>)], of: PartitionId) -> u64 {
         java: JavaSettings::default(),
         ring: &HashRing::new(SITES),
         progress: &AtomicU64::new(0),
+        own: None,
     };
     let state = HostState::<(), ()>::empty(&settings).expect("it is empty");
     let replayed = replay(state, (0..SITES).map(log).collect(), &outcome, &settings);

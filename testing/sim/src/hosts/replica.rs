@@ -100,7 +100,7 @@ impl Replica {
         let in_sync: Vec<HostId> = threads.map(|thread| thread.host()).chain([own]).collect();
         site.continue_in_epoch(placement.epoch_of(partition), &in_sync, now_us);
         let copies: Vec<(HostId, u64)> = in_sync.iter().map(|host| (*host, 0)).collect();
-        let leading = Leading::first(partition, placement, STREAM_LIMITS);
+        let leading = Leading::first((partition, 0), placement, STREAM_LIMITS);
         replica(site, Gate::new(SafePosition::of_copies(&copies)), Some(leading), None)
     }
 

@@ -58,7 +58,13 @@ pub(crate) struct HostDisk {
 
 impl HostDisk {
     fn log(&self) -> RecoveryLog<'_> {
-        RecoveryLog { disk: &self.disk, cluster: CLUSTER, until: None, faults: self.faults }
+        RecoveryLog {
+            disk: &self.disk,
+            cluster: CLUSTER,
+            until: None,
+            faults: self.faults,
+            others: None,
+        }
     }
 
     /// The snapshots of the disk that recovery could begin with.

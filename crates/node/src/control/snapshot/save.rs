@@ -466,7 +466,7 @@ pub(in crate::control) fn settings(facts: &HostFacts, has_log: bool) -> Snapshot
     SnapshotSettings {
         interval_us: facts.options.snapshot_interval_s.map(Seconds::us),
         log_bytes: facts.options.snapshot_log_bytes.map(Bytes::get),
-        has_directory: facts.data_disk.is_some(),
+        has_directory: facts.keeps_snapshots(),
         has_log,
     }
 }

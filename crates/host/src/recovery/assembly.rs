@@ -1,0 +1,233 @@
+//! The start of a cluster from the directories of its hosts: who takes part, whose log of a
+//! partition counts, and what each host lacks.
+//!
+//! The hosts report what their directories have. The newest placement that one of them has says
+//! which copies were in sync; all of its hosts must be there, since any of them may have acted on
+//! one that is newer still, in which there are fewer hosts and never more. Of the copies in sync
+//! the one counts whose last entry is of the latest epoch, and among those the longest; the others
+//! are brought to its end before anything is replayed.
+
+use lockstep_durability::ClusterId;
+use lockstep_durability::recovery::CopyEnd;
+use lockstep_types::{HostId, PartitionId};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a host's directory has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostReport {
+    /// The name of the directory.
+    pub directory: ClusterId,
+    /// Those of all hosts when the cluster began, if it has.
+    pub members: Option<Vec<ClusterId>>,
+    /// The newest placement that is known there.
+    pub placement: DurablePlacement,
+    /// By partition, where the log ends.
+    pub ends: Vec<CopyEnd>,
+}
+
+/// Who had which copies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DurablePlacement {
+    /// Its epoch; 0 for the first placement, before any was agreed on.
+    pub epoch: u64,
+    /// The hosts of the cluster.
+    pub up: BTreeSet<HostId>,
+    /// By partition, the hosts whose copies were in sync.
+    pub in_sync: Vec<Vec<HostId>>,
+}
+
+/// What the reports lead to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Assembly {
+    /// Hosts are missing, each with partitions that it has a copy of.
+    Waits(BTreeMap<HostId, Vec<PartitionId>>),
+    /// All are there.
+    Complete(AssemblyPlan),
+}
+
+/// How a cluster starts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AssemblyPlan {
+    /// The hosts that take part.
+    pub hosts: BTreeSet<HostId>,
+    /// Nothing was kept anywhere: the cluster begins.
+    pub is_new: bool,
+    /// An earlier run has agreed on a placement: that one is in force again in a new epoch.
+    pub is_placed: bool,
+    /// By partition, the host whose log counts.
+    pub winners: Vec<HostId>,
+    /// By partition, where that ends.
+    pub ends: Vec<CopyEnd>,
+    /// By partition, whether this host has a copy in sync.
+    pub own: Vec<bool>,
+    /// The partitions whose log here lacks entries, and after which one.
+    pub lacks: Vec<(PartitionId, u64)>,
+}
+
+impl HostReport {
+    /// Whether something was kept.
+    pub fn has_begun(&self) -> bool {
+        self.placement.epoch > 0 || self.ends.iter().any(|end| end.end > 0)
+    }
+}
+
+/// What follows from the reports that have come, the own one among them.
+///
+/// # Errors
+/// The hosts cannot start together: the text for the user.
+pub fn assemble(own: HostId, reports: &BTreeMap<HostId, HostReport>) -> Result<Assembly, String> {
+    check_directories(reports)?;
+    let newest = reports.values().map(|report| &report.placement).max_by_key(|it| it.epoch);
+    let newest = newest.expect("the own report is there");
+    if !newest.up.contains(&own) {
+        return Err(format!(
+            "the cluster went on without host {own}, whose data are too old by now, and a lost \
+             host cannot come back in this release: start the cluster without it"
+        ));
+    }
+    let missing: BTreeMap<HostId, Vec<PartitionId>> = newest
+        .up
+        .iter()
+        .filter(|host| !reports.contains_key(host))
+        .map(|host| (*host, partitions_of(*host, newest)))
+        .collect();
+    if !missing.is_empty() {
+        return Ok(Assembly::Waits(missing));
+    }
+    let mut plan = AssemblyPlan {
+        hosts: newest.up.clone(),
+        is_new: !reports.values().any(HostReport::has_begun),
+        is_placed: newest.epoch > 0,
+        winners: Vec::new(),
+        ends: Vec::new(),
+        own: Vec::new(),
+        lacks: Vec::new(),
+    };
+    for (number, in_sync) in newest.in_sync.iter().enumerate() {
+        let end_at = |host: &HostId| &reports[host].ends[number];
+        let key = |host: &&HostId| (end_at(host).epoch(), end_at(host).end, Reverse(**host));
+        let counts = in_sync.iter().filter(|host| newest.up.contains(host));
+        let winner = *counts.max_by_key(key).ok_or_else(|| {
+            format!("no host of the cluster has a copy of partition {number} that is in sync")
+        })?;
+        let (end, is_own) = (end_at(&winner), in_sync.contains(&own));
+        if is_own && end_at(&own) != end {
+            let common = end.common_end(end_at(&own));
+            if common < end.end {
+                plan.lacks.push((PartitionId(number as u32), common));
+            }
+        }
+        plan.winners.push(winner);
+        plan.ends.push(end.clone());
+        plan.own.push(is_own);
+    }
+    assert_eq!(plan.winners.len(), plan.own.len(), "each partition has a log that counts");
+    assert!(plan.winners.iter().all(|host| plan.hosts.contains(host)), "it is of a host here");
+    Ok(Assembly::Complete(plan))
+}
+
+fn partitions_of(host: HostId, placement: &DurablePlacement) -> Vec<PartitionId> {
+    let all = (0..).map(PartitionId).zip(&placement.in_sync);
+    all.filter(|(_, hosts)| hosts.contains(&host)).map(|(partition, _)| partition).collect()
+}
+
+/// A cluster that has begun starts with the directories that it had.
+fn check_directories(reports: &BTreeMap<HostId, HostReport>) -> Result<(), String> {
+    let begun = reports.iter().filter(|(_, report)| report.has_begun());
+    for (host, report) in begun {
+        let Some(members) = &report.members else { continue };
+        let others = reports.iter().filter(|(other, _)| *other != host);
+        for (other, found) in others {
+            let had = members.get(other.0 as usize);
+            if had != Some(&found.directory) {
+                return Err(format!(
+                    "host {other} was started with the directory {}, and the cluster that host \
+                     {host} is of had {} there: start each host with the directory that it had. A \
+                     host whose directory is lost cannot come back in this release",
+                    found.directory,
+                    had.map_or("none".to_string(), ClusterId::to_string)
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn directory(number: u8) -> ClusterId {
+        ClusterId([number; 16])
+    }
+
+    fn end(epoch: u32, end: u64) -> CopyEnd {
+        CopyEnd { begins: (1..=epoch).map(|it| (it, if it == 1 { 1 } else { end })).collect(), end }
+    }
+
+    /// Three hosts, each partition at two of them: partition N at the hosts N and N + 1.
+    fn report(host: u8, epoch: u64, up: &[u32], ends: [CopyEnd; 3]) -> HostReport {
+        let up: BTreeSet<HostId> = up.iter().copied().map(HostId).collect();
+        let copies = (0..3).map(|number| {
+            let hosts = [HostId(number), HostId((number + 1) % 3)];
+            hosts.into_iter().filter(|host| up.contains(host)).collect()
+        });
+        HostReport {
+            directory: directory(host),
+            members: Some((0..3).map(directory).collect()),
+            placement: DurablePlacement { epoch, in_sync: copies.collect(), up },
+            ends: ends.to_vec(),
+        }
+    }
+
+    fn nothing() -> CopyEnd {
+        CopyEnd::default()
+    }
+
+    #[test]
+    fn the_latest_epoch_and_then_the_longest_log_counts() {
+        let reports = BTreeMap::from([
+            (HostId(0), report(0, 1, &[0, 1, 2], [end(1, 9), nothing(), end(2, 4)])),
+            (HostId(1), report(1, 1, &[0, 1, 2], [end(1, 7), end(1, 3), nothing()])),
+            (HostId(2), report(2, 1, &[0, 1, 2], [nothing(), end(1, 3), end(1, 8)])),
+        ]);
+        let Ok(Assembly::Complete(plan)) = assemble(HostId(1), &reports) else { panic!("all") };
+        assert_eq!(plan.winners, [HostId(0), HostId(1), HostId(0)]);
+        assert_eq!(plan.own, [true, true, false]);
+        assert_eq!(plan.lacks, [(PartitionId(0), 7)]);
+        let Ok(Assembly::Complete(plan)) = assemble(HostId(2), &reports) else { panic!("all") };
+        // What it has of the epoch before, where the later one begins, does not count.
+        assert_eq!(plan.lacks, [(PartitionId(2), 3)]);
+    }
+
+    #[test]
+    fn a_stale_copy_never_wins_and_is_not_waited_for() {
+        let mut reports = BTreeMap::from([
+            (HostId(2), report(2, 1, &[0, 1, 2], [nothing(), end(1, 30), end(1, 80)])),
+            (HostId(0), report(0, 1, &[0, 1, 2], [end(1, 9), nothing(), end(1, 5)])),
+        ]);
+        // Nobody here knows that host 2 was lost: host 1 may.
+        let waits = BTreeMap::from([(HostId(1), vec![PartitionId(0), PartitionId(1)])]);
+        assert_eq!(assemble(HostId(0), &reports), Ok(Assembly::Waits(waits)));
+        reports.insert(HostId(1), report(1, 4, &[0, 1], [end(1, 9), end(2, 3), nothing()]));
+        let Ok(Assembly::Complete(plan)) = assemble(HostId(0), &reports) else { panic!("both") };
+        assert_eq!(plan.winners, [HostId(0), HostId(1), HostId(0)]);
+        assert_eq!(plan.hosts, BTreeSet::from([HostId(0), HostId(1)]));
+        let error = assemble(HostId(2), &reports).expect_err("it was lost");
+        assert!(error.contains("went on without host 2"), "{error}");
+    }
+
+    #[test]
+    fn another_directory_is_refused_once_the_cluster_has_begun() {
+        let ends = || [nothing(), nothing(), nothing()];
+        let mut reports: BTreeMap<HostId, HostReport> =
+            (0..3).map(|host| (HostId(host.into()), report(host, 0, &[0, 1, 2], ends()))).collect();
+        reports.get_mut(&HostId(2)).expect("it is there").directory = directory(9);
+        let Ok(Assembly::Complete(plan)) = assemble(HostId(0), &reports) else { panic!("new") };
+        assert!(plan.is_new && !plan.is_placed && plan.lacks.is_empty());
+        reports.get_mut(&HostId(0)).expect("it is there").ends[0] = end(1, 1);
+        let error = assemble(HostId(0), &reports).expect_err("a directory is lost");
+        assert!(error.contains("host 2 was started with the directory 0909"), "{error}");
+    }
+}

@@ -1,0 +1,419 @@
+//! The start of a cluster from the directories of its hosts, before they make their links: the
+//! hosts report to each other what they have ([`lockstep_host::recovery::assembly`]), bring their
+//! copies of each partition to the same end, give each other what their logs say of transactions
+//! over several partitions, and agree, after each has replayed its own, on those that turned out
+//! not to be committed.
+//!
+//! Each host answers questions and asks the others, one question for a connection. None ends this
+//! part of the start before all others need nothing more of it.
+
+mod serve;
+mod wire;
+
+use crate::links::ClusterMembership;
+use crate::log::Data;
+use crate::log::directory::random_bits;
+use crate::options::Options;
+use crate::recovery::directory_log;
+use lockstep_base::bytes::ByteWriter;
+use lockstep_durability::command_log::{LogEnd, LogSettings, LogWriter};
+use lockstep_durability::directory::{read_members, write_members};
+use lockstep_durability::recovery::{LogPiece, Others};
+use lockstep_host::recovery::assembly::{
+    Assembly, AssemblyPlan, DurablePlacement, HostReport, assemble,
+};
+use lockstep_types::{HostId, PartitionId, TransactionId};
+use mio::net::TcpListener;
+use serve::Shared;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use wire::{Answer, Kind, MAGIC};
+
+/// Between two questions to hosts that are not ready.
+const ASK_EVERY: Duration = Duration::from_millis(20);
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
+/// How long a host may take to read its log for another one.
+const LOG_TIMEOUT: Duration = Duration::from_secs(600);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+/// Between two lines that say who is missing.
+const SAY_EVERY: Duration = Duration::from_secs(10);
+/// A host that takes connections and closes them for so long makes links: it serves already.
+const SERVES_AFTER: Duration = Duration::from_secs(5);
+
+/// The start of a host of several.
+pub(crate) struct Gathering {
+    shared: Arc<Shared>,
+    server: Option<JoinHandle<io::Result<TcpListener>>>,
+    addresses: Vec<std::net::SocketAddr>,
+    process: u64,
+    plan: AssemblyPlan,
+    said: Instant,
+}
+
+/// Why a question has no answer.
+enum Silent {
+    /// Nobody is there.
+    Absent,
+    /// Somebody takes connections and closes them.
+    Closes,
+}
+
+impl Gathering {
+    /// Waits for the hosts of the cluster and brings the log here to the end that it has at all of
+    /// them. Gives what the logs of others say.
+    ///
+    /// # Errors
+    /// The hosts cannot start together, or a disk failed: the text for the user.
+    pub(crate) fn begin(
+        membership: &ClusterMembership,
+        (data, options): (&Data, &Options),
+        placement: DurablePlacement,
+        listener: TcpListener,
+    ) -> Result<(Gathering, Others), String> {
+        let partitions = placement.in_sync.len() as u32;
+        let (ends, log_end) = directory_log(data).copy_ends(partitions)?;
+        let members = read_members(&*data.disk).map_err(|error| error.to_string())?;
+        let directory = data.cluster.cluster;
+        let report = HostReport { directory, members, placement, ends };
+        let terms = membership.terms.clone();
+        let shared = Arc::new(Shared::new(membership.host, data.clone(), terms, report));
+        let of_server = Arc::clone(&shared);
+        let builder = std::thread::Builder::new().name("assembly".to_string());
+        let server = builder.spawn(move || serve::serve(&of_server, listener));
+        let server = server.map_err(|error| format!("the system gives no thread: {error}"))?;
+        let mut gathering = Gathering {
+            shared,
+            server: Some(server),
+            addresses: membership.addresses.clone(),
+            process: random_bits(),
+            plan: AssemblyPlan {
+                hosts: BTreeSet::new(),
+                is_new: false,
+                is_placed: false,
+                winners: Vec::new(),
+                ends: Vec::new(),
+                own: Vec::new(),
+                lacks: Vec::new(),
+            },
+            said: Instant::now(),
+        };
+        gathering.plan = gathering.await_hosts()?;
+        let others = gathering.gather(options, log_end);
+        let others = others.inspect_err(|problem| gathering.give_up(problem))?;
+        Ok((gathering, others))
+    }
+
+    /// All hosts are there: brings the log here to the end that it has at all of them.
+    fn gather(&mut self, options: &Options, end: LogEnd) -> Result<Others, String> {
+        self.note_members()?;
+        self.complete_log(options, end)?;
+        self.ask_facts()
+    }
+
+    /// What the reports have led to.
+    pub(crate) fn plan(&self) -> &AssemblyPlan {
+        &self.plan
+    }
+
+    /// Asks all other hosts until all that take part have reported.
+    fn await_hosts(&mut self) -> Result<AssemblyPlan, String> {
+        let own = self.shared.host;
+        let mut closes_since: BTreeMap<HostId, Instant> = BTreeMap::new();
+        loop {
+            self.check_problem()?;
+            for host in self.others().collect::<Vec<HostId>>() {
+                if self.shared.known().reports.contains_key(&host) {
+                    continue;
+                }
+                match self.ask_report(host)? {
+                    Ok(()) => {}
+                    Err(Silent::Absent) => drop(closes_since.remove(&host)),
+                    Err(Silent::Closes) => {
+                        let since = *closes_since.entry(host).or_insert_with(Instant::now);
+                        if since.elapsed() > SERVES_AFTER {
+                            return Err(format!(
+                                "host {host} runs already, and its cluster serves without this \
+                                 host: a lost host cannot come back in this release. Stop all \
+                                 hosts and start all of them"
+                            ));
+                        }
+                    }
+                }
+            }
+            let mut reports: BTreeMap<HostId, HostReport> = {
+                let known = self.shared.known();
+                known.reports.iter().map(|(host, (_, report))| (*host, report.clone())).collect()
+            };
+            reports.insert(own, self.shared.report.clone());
+            match assemble(own, &reports)? {
+                Assembly::Complete(plan) => return Ok(plan),
+                Assembly::Waits(missing) => self.say_missing(&missing),
+            }
+            std::thread::sleep(ASK_EVERY);
+        }
+    }
+
+    fn say_missing(&mut self, missing: &BTreeMap<HostId, Vec<PartitionId>>) {
+        if self.said.elapsed() < SAY_EVERY {
+            return;
+        }
+        self.said = Instant::now();
+        for (host, partitions) in missing {
+            let partitions: Vec<String> = partitions.iter().map(PartitionId::to_string).collect();
+            tracing::warn!(
+                "the start waits for host {host} at {}, which has copies of the partitions {}",
+                self.addresses[host.0 as usize],
+                partitions.join(", ")
+            );
+        }
+    }
+
+    fn others(&self) -> impl Iterator<Item = HostId> + use<> {
+        let own = self.shared.host;
+        (0..self.addresses.len() as u32).map(HostId).filter(move |host| *host != own)
+    }
+
+    fn partners(&self) -> Vec<HostId> {
+        self.others().filter(|host| self.plan.hosts.contains(host)).collect()
+    }
+
+    fn check_problem(&self) -> Result<(), String> {
+        self.shared.known().problem.clone().map_or(Ok(()), Err)
+    }
+
+    /// Exchanges reports with a host.
+    fn ask_report(&self, host: HostId) -> Result<Result<(), Silent>, String> {
+        let mut about = Vec::new();
+        let mut terms = Vec::new();
+        self.shared.terms.write(0, &mut terms);
+        about.put_counted(&terms);
+        wire::put_report(&mut about, &self.shared.report);
+        let answer = match self.ask_once(host, Kind::Report, &about, ANSWER_TIMEOUT) {
+            Ok(answer) => answer,
+            Err(silent) => return Ok(Err(silent)),
+        };
+        match answer {
+            Answer::Given(bytes) => {
+                let report = wire::read_report(&bytes, self.shared.report.ends.len())
+                    .map_err(|problem| format!("what host {host} reports: {problem}"))?;
+                // The number of its process comes when it asks.
+                self.shared.known().reports.entry(host).or_insert((0, report));
+                Ok(Ok(()))
+            }
+            Answer::NotYet => Ok(Err(Silent::Absent)),
+            Answer::Refused(problem) => Err(problem),
+        }
+    }
+
+    fn ask_once(
+        &self,
+        host: HostId,
+        kind: Kind,
+        about: &[u8],
+        patience: Duration,
+    ) -> Result<Answer, Silent> {
+        let address = &self.addresses[host.0 as usize];
+        let stream = TcpStream::connect_timeout(address, CONNECT_TIMEOUT);
+        let mut stream = stream.map_err(|_| Silent::Absent)?;
+        let mut question = vec![kind as u8];
+        question.extend_from_slice(&self.shared.host.0.to_be_bytes());
+        question.extend_from_slice(&self.process.to_be_bytes());
+        question.extend_from_slice(about);
+        let mut ask = || -> io::Result<Vec<u8>> {
+            stream.set_read_timeout(Some(patience))?;
+            stream.set_write_timeout(Some(patience))?;
+            stream.write_all(MAGIC)?;
+            wire::write_frame(&mut stream, &question)?;
+            wire::read_frame(&mut stream)
+        };
+        let answer = ask().map_err(|_| Silent::Closes)?;
+        Answer::of(&answer).ok_or(Silent::Closes)
+    }
+
+    /// Asks a host that takes part, which may take its time, until it answers.
+    fn ask(&mut self, host: HostId, kind: Kind, about: &[u8]) -> Result<Vec<u8>, String> {
+        loop {
+            self.check_problem()?;
+            match self.ask_once(host, kind, about, LOG_TIMEOUT) {
+                Ok(Answer::Given(bytes)) => return Ok(bytes),
+                Ok(Answer::Refused(problem)) => return Err(problem),
+                Ok(Answer::NotYet) | Err(_) => {}
+            }
+            if self.said.elapsed() >= SAY_EVERY {
+                self.said = Instant::now();
+                tracing::warn!("the start waits for host {host}, which does not answer");
+            }
+            std::thread::sleep(ASK_EVERY);
+        }
+    }
+
+    /// A cluster that begins keeps which directories it has.
+    fn note_members(&self) -> Result<(), String> {
+        let known = self.shared.known();
+        let all = (0..self.addresses.len() as u32).map(|number| match HostId(number) {
+            own if own == self.shared.host => Some(self.shared.report.directory),
+            other => known.reports.get(&other).map(|(_, report)| report.directory),
+        });
+        let Some(members) = all.collect::<Option<Vec<_>>>() else { return Ok(()) };
+        if self.shared.report.members.as_ref() == Some(&members) {
+            return Ok(());
+        }
+        let disk = &*self.shared.data.disk;
+        write_members(disk, &members).map_err(|error| error.to_string())
+    }
+
+    /// Gets the entries that the log here lacks.
+    fn complete_log(&mut self, options: &Options, end: LogEnd) -> Result<(), String> {
+        let mut lacked: Vec<(PartitionId, Vec<LogPiece>)> = Vec::new();
+        for (partition, after) in self.plan.lacks.clone() {
+            let winner = self.plan.winners[partition.index()];
+            let mut about = Vec::new();
+            about.extend_from_slice(&partition.0.to_be_bytes());
+            about.extend_from_slice(&after.to_be_bytes());
+            let bytes = self.ask(winner, Kind::Pieces, &about)?;
+            let pieces = wire::read_pieces(&bytes)?;
+            tracing::info!(%partition, after, host = %winner, "a copy gets the end of its log");
+            lacked.push((partition, pieces));
+        }
+        if lacked.is_empty() {
+            return Ok(());
+        }
+        let data = &self.shared.data;
+        let settings = LogSettings {
+            cluster: data.cluster.cluster,
+            segment_bytes: options.log_segment_bytes.to_u32(),
+            seed: random_bits(),
+        };
+        let _nobody_reads = self.shared.log.write().expect("no reader panics");
+        let write = || {
+            let mut writer = LogWriter::open(Arc::clone(&data.disk), settings, end)?;
+            for (partition, pieces) in &lacked {
+                for LogPiece { source, first, entries, bytes } in pieces {
+                    writer.add(partition.0, *source, *first, *entries, bytes);
+                    writer.write()?;
+                }
+            }
+            writer.sync()?;
+            writer.seal()?;
+            writer.sync()
+        };
+        write().map_err(|error: lockstep_durability::command_log::LogError| error.to_string())
+    }
+
+    /// Asks what the logs say of the partitions that have no copy here.
+    fn ask_facts(&mut self) -> Result<Others, String> {
+        let count = self.plan.winners.len();
+        let mut others = Others { own: self.plan.own.clone(), facts: vec![Vec::new(); count] };
+        for host in self.partners() {
+            let theirs = |of: &u32| {
+                let index = *of as usize;
+                self.plan.winners[index] == host && !self.plan.own[index]
+            };
+            let asked: Vec<u32> = (0..count as u32).filter(theirs).collect();
+            if asked.is_empty() || self.plan.is_new {
+                continue;
+            }
+            let mut about = Vec::new();
+            wire::put_partitions(&mut about, &asked);
+            let bytes = self.ask(host, Kind::Facts, &about)?;
+            for (partition, facts) in wire::read_facts(&bytes)? {
+                if asked.contains(&partition) {
+                    others.facts[partition as usize] = facts;
+                }
+            }
+        }
+        Ok(others)
+    }
+
+    /// This host has replayed its partitions without the given transactions. Gives all that some
+    /// host has found, once it is known that they are the same everywhere, or that there are more.
+    ///
+    /// # Errors
+    /// Another host cannot start.
+    pub(crate) fn agree(
+        &mut self,
+        found: &BTreeSet<TransactionId>,
+    ) -> Result<BTreeSet<TransactionId>, String> {
+        self.shared.known().found = Some(found.clone());
+        let partners = self.partners();
+        loop {
+            let (mut all, mut are_equal) = (found.clone(), true);
+            for host in &partners {
+                let has_finished = self.shared.known().finished.contains(host);
+                if has_finished {
+                    // It has seen that what it found is the same at all hosts.
+                    continue;
+                }
+                let bytes = self.ask(*host, Kind::Found, &[])?;
+                let theirs = wire::read_found(&bytes)?;
+                are_equal &= theirs == *found;
+                all.extend(theirs);
+            }
+            if are_equal || all.len() > found.len() {
+                return Ok(all);
+            }
+            std::thread::sleep(ASK_EVERY);
+        }
+    }
+
+    /// This host needs nothing more: waits until the others do not either, and gives the listener
+    /// back.
+    ///
+    /// # Errors
+    /// Another host cannot start.
+    pub(crate) fn finish(mut self) -> Result<TcpListener, String> {
+        let partners = self.partners();
+        let mut told = BTreeSet::new();
+        loop {
+            for host in &partners {
+                let answer = match told.contains(host) {
+                    true => continue,
+                    false => self.ask_once(*host, Kind::Finish, &[], ANSWER_TIMEOUT),
+                };
+                // A host that has heard from all goes on to its links.
+                let has_gone_on = self.shared.known().finished.contains(host);
+                match answer {
+                    Ok(Answer::Given(_)) => drop(told.insert(*host)),
+                    Err(Silent::Closes) if has_gone_on => drop(told.insert(*host)),
+                    Ok(_) | Err(_) => {}
+                }
+            }
+            let all_finished = {
+                let known = self.shared.known();
+                partners.iter().all(|host| known.finished.contains(host))
+            };
+            if all_finished && told.len() == partners.len() {
+                break;
+            }
+            self.check_problem()?;
+            std::thread::sleep(ASK_EVERY);
+        }
+        self.end_server().expect("it runs until now")
+    }
+
+    fn end_server(&mut self) -> Option<Result<TcpListener, String>> {
+        let server = self.server.take()?;
+        self.shared.is_over.store(true, Ordering::Release);
+        let ended = server.join().unwrap_or_else(|_| Err(io::Error::other("it panicked")));
+        Some(ended.map_err(|error| format!("the thread that answers other hosts: {error}")))
+    }
+
+    /// Tells the others that this host cannot start.
+    pub(crate) fn give_up(&mut self, problem: &str) {
+        for host in self.others() {
+            // Those that are not there need not know.
+            let _ = self.ask_once(host, Kind::GiveUp, problem.as_bytes(), CONNECT_TIMEOUT);
+        }
+    }
+}
+
+impl Drop for Gathering {
+    fn drop(&mut self) {
+        let _ = self.end_server();
+    }
+}

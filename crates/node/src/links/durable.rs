@@ -1,0 +1,118 @@
+//! What a host keeps of the control plane in its directory, and what follows from it at a start.
+
+use super::membership::RaftStart;
+use super::{ClusterMembership, ClusterTerms};
+use crate::log::{Data, Durability};
+use lockstep_cluster::{ClusterState, RaftLog};
+use lockstep_durability::directory::{RAFT_FOLDER, SeveralHosts};
+use lockstep_host::placement::{ClusterPlacement, Placement};
+use lockstep_host::recovery::assembly::DurablePlacement;
+use lockstep_types::{HostId, PartitionId, ThreadId};
+use std::sync::Arc;
+
+impl RaftStart {
+    /// Opens what an earlier run has left, with the newest state that it knew. Where partitions
+    /// have one copy, their placement never changes, and nothing is kept of it.
+    ///
+    /// # Errors
+    /// The disk failed, or the file is damaged or of another cluster: the text for the user.
+    pub(crate) fn open(
+        data: &Data,
+        membership: &ClusterMembership,
+    ) -> Result<(RaftStart, Option<ClusterState>), String> {
+        if membership.terms.kfactor == 0 {
+            return Ok((RaftStart::default(), None));
+        }
+        let make_folder = || {
+            data.disk.create_folder(RAFT_FOLDER)?;
+            data.disk.sync_folder("")
+        };
+        make_folder().map_err(|error| error.to_string())?;
+        let opened = RaftLog::open(Arc::clone(&data.disk), RAFT_FOLDER);
+        let (log, restored) = opened.map_err(|error| error.to_string())?;
+        let state = restored.as_ref().map_or(Ok(None), |restored| restored.newest_state());
+        let state = state.map_err(|error| error.to_string())?;
+        let shape = membership.terms.shape();
+        if state.as_ref().is_some_and(|state| state.shape != shape) {
+            return Err(format!(
+                "the cluster of {} was made with other hosts, sites or K: start it with those",
+                data.disk.shown("")
+            ));
+        }
+        let record = state.as_ref().and_then(|state| state.hosts.get(&membership.host));
+        let joined_in = restored.as_ref().map_or(0, |restored| restored.identity.id.joined_in().0);
+        let last_run = record.map_or(0, |record| record.incarnation.0).max(joined_in);
+        let start = RaftStart { log: Some(log), restored, last_run, is_restored: false };
+        Ok((start, state))
+    }
+}
+
+/// Whether a host can be started with a directory as one of a cluster.
+///
+/// # Errors
+/// What does not fit: the text for the user.
+pub(super) fn check_directory(data: Option<&Data>, terms: &ClusterTerms) -> Result<(), String> {
+    let Some(data) = data else { return Ok(()) };
+    let shown = data.disk.shown("");
+    let Some(SeveralHosts { hosts, sites, kfactor }) = data.cluster.several else {
+        return Err(format!(
+            "{shown} is of a host that is alone, and --peers makes it one of {}: make a directory \
+             with `lockstep init --hosts {}`",
+            terms.hosts, terms.hosts
+        ));
+    };
+    let differ = [
+        ("--peers names", u64::from(terms.hosts), "hosts", u64::from(hosts)),
+        ("it is started with", terms.sites.into(), "sites", sites.into()),
+        ("it is started with", terms.kfactor.into(), "as K", kfactor.into()),
+    ];
+    if let Some((asked, found, what, made)) = differ.iter().find(|(_, a, _, b)| a != b) {
+        return Err(format!("{shown} was made for {made} {what}, and {asked} {found}"));
+    }
+    if hosts < 2 {
+        return Err(format!("{shown} is of a cluster of one host: start it without --peers"));
+    }
+    match data.durability {
+        Durability::Sync | Durability::Async => Ok(()),
+        Durability::None => Err("a host of a cluster with a directory has a command log: start \
+                                 it with --durability sync or async, or without --dir to keep \
+                                 its data in memory only"
+            .to_string()),
+    }
+}
+
+/// The newest placement that a host knows when it starts: that of the state that it kept, or the
+/// first one.
+pub(crate) fn durable_placement(
+    state: Option<&ClusterState>,
+    first: &Placement,
+) -> DurablePlacement {
+    let Some(state) = state else {
+        let partitions = (0..first.partition_count()).map(PartitionId);
+        let hosts = |partition| {
+            let followers = first.followers_of(partition).iter().copied();
+            let mut hosts: Vec<HostId> =
+                followers.chain([first.leader_of(partition)]).map(ThreadId::host).collect();
+            hosts.sort_unstable();
+            hosts
+        };
+        let in_sync = partitions.map(hosts).collect();
+        return DurablePlacement { epoch: 0, up: first.hosts().collect(), in_sync };
+    };
+    // Whether it is up, a host without copies has nothing that counts.
+    let takes_part = |host: &HostId| state.partitions_of(*host).next().is_some();
+    let hosts = state.hosts.keys().copied();
+    let of = |partition: &lockstep_cluster::PartitionState| {
+        partition.copies.iter().map(|copy| copy.host).collect()
+    };
+    DurablePlacement {
+        epoch: state.epoch.0,
+        up: hosts.filter(takes_part).collect(),
+        in_sync: state.partitions.iter().map(of).collect(),
+    }
+}
+
+/// The placement of a state as a host sees it.
+pub(crate) fn placement_here(host: HostId, state: &ClusterState) -> Placement {
+    Placement::of_cluster(host, &ClusterPlacement::of_state(state))
+}

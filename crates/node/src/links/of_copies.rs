@@ -1,0 +1,76 @@
+//! What the thread of the links does for the copies of its host: their entries go to the command
+//! log, their receipts and reports to other hosts, what they ask for to the control plane.
+
+use super::Links;
+use crate::mailbox::Crossing;
+use crate::message::{Envelope, OpeningHere};
+use lockstep_cluster::{Command, Epoch};
+use lockstep_host::copies::{ToThread, Wish};
+use lockstep_types::PartitionId;
+use std::sync::atomic::Ordering;
+
+impl Links {
+    /// Sends the receipts of the copies here.
+    pub(super) fn send_receipts(&mut self) {
+        self.log_pieces();
+        for (partition, durable) in self.logs.note_durable() {
+            self.copies.note_durable(partition, durable);
+        }
+        let backlogs = &self.facts.copy_backlogs;
+        let limit = self.facts.options.max_copy_backlog_bytes.get();
+        let is_behind =
+            |partition: PartitionId| backlogs[partition.index()].load(Ordering::Relaxed) > limit;
+        self.copies.send_receipts(is_behind, &mut self.sends);
+        self.send_all();
+    }
+
+    /// What copies have taken goes to the log's thread.
+    pub(super) fn log_pieces(&mut self) {
+        let pieces = self.copies.take_to_log();
+        self.logs.add(pieces);
+    }
+
+    /// Proposes what the copies ask for.
+    pub(super) fn send_wishes(&mut self) {
+        for wish in self.copies.take_wishes() {
+            let command = match wish {
+                Wish::MoveLeader(partition, to, epoch) => {
+                    Command::MoveLeader { partition, to, epoch: Epoch(epoch.into()) }
+                }
+                Wish::OutOfSync(partition, host, epoch) => {
+                    Command::OutOfSync { partition, host, epoch: Epoch(epoch.into()) }
+                }
+            };
+            tracing::warn!(?command, "the copies of a partition are not as they were placed");
+            self.members.propose(command);
+        }
+    }
+
+    /// Sends what the copies have to say.
+    pub(super) fn send_all(&mut self) {
+        self.log_pieces();
+        let Links { sends, logs, .. } = self;
+        for (thread, message) in sends.drain(..) {
+            let message = match message {
+                ToThread::Copy(message) => Envelope::Copy(Box::new(message)),
+                ToThread::Follow(piece) => Envelope::Follow(Box::new(piece)),
+                ToThread::Open(opening) => {
+                    let log = opening.log.as_ref().and_then(|_| logs.end(opening.partition));
+                    Envelope::Open(Box::new(OpeningHere { opening, log }))
+                }
+            };
+            if thread.host() == self.membership.host {
+                self.outbox.send(thread, message);
+                continue;
+            }
+            let Envelope::Outgoing(message) = message.to_other_host(thread) else {
+                unreachable!("what goes to another host goes out")
+            };
+            self.unsent.push_back(message);
+        }
+        while !self.is_held_up() {
+            let Some(message) = self.unsent.pop_front() else { break };
+            self.offer(message);
+        }
+    }
+}

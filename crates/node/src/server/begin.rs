@@ -1,0 +1,218 @@
+//! What a host begins with: its data as they were, its command log, and its cluster.
+
+use super::checks::check_partition_count;
+use super::{ServerConfiguration, Wiring, end_host_after};
+use crate::assembly::Gathering;
+use crate::links::{
+    ClusterMembership, Formed, Links, LinksParts, RaftStart, SiteLogs, durable_placement,
+    placement_here,
+};
+use crate::log::{Durability, LogEvents, LogStart, LogThread, SiteLog};
+use crate::mailbox::Bell;
+use crate::recovery::{Agree, Recovered, RecoveryProgress, ReplaySettings, directory_log, recover};
+use crate::scheduling;
+use crate::shard::{HeldCall, HostFacts, HostSite, KeptAnswer};
+use lockstep_durability::recovery::{CopyEnd, Others, RecoveryLog};
+use lockstep_host::placement::Placement;
+use lockstep_types::{PartitionId, ReplicaId};
+use mio::net::TcpListener;
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+use std::thread::JoinHandle;
+
+/// The replicas that were brought back, each with its end of the command log.
+pub(super) struct Replicas {
+    sites: BTreeMap<PartitionId, HostSite>,
+    logs: SiteLogs,
+}
+
+impl Replicas {
+    pub(super) fn new(sites: Vec<HostSite>, logs: SiteLogs) -> Replicas {
+        let sites = sites.into_iter().map(|site| (site.partition(), site)).collect();
+        Replicas { sites, logs }
+    }
+
+    /// Whether all replicas of this host were brought back.
+    ///
+    /// # Errors
+    /// The hosts have agreed on another placement than they knew when they began to start.
+    pub(super) fn check(&self, placement: &Placement) -> io::Result<()> {
+        let replicas = placement.sites().flat_map(|site| {
+            placement.led_by(site).iter().chain(placement.followed_by(site)).copied()
+        });
+        let mut missing = replicas.filter(|it| !self.sites.contains_key(&it.partition));
+        match missing.next() {
+            None => Ok(()),
+            Some(replica) => Err(io::Error::other(format!(
+                "the copy of partition {} of this host counts again, and was not brought back: \
+                 stop all hosts, and start all of them again",
+                replica.partition
+            ))),
+        }
+    }
+
+    /// The replicas that a site owns.
+    pub(super) fn take(
+        &mut self,
+        led: &[ReplicaId],
+        followed: &[ReplicaId],
+    ) -> Vec<(HostSite, Option<SiteLog>)> {
+        let take = |ReplicaId { partition, .. }: &ReplicaId| {
+            let site = self.sites.remove(partition).expect("a replica has one owner");
+            (site, self.logs.remove(partition))
+        };
+        led.iter().chain(followed).map(take).collect()
+    }
+}
+
+/// Starts the thread of the command log, if what is done is logged. Gives the ends of the log of
+/// the partitions with copies here.
+pub(super) fn start_log(
+    configuration: &ServerConfiguration,
+    (start, raft): (LogStart, &DurableRaft),
+    facts: &Arc<HostFacts>,
+    (bells, links_bell): (&[Arc<Bell>], Option<&Arc<Bell>>),
+) -> io::Result<(Option<LogThread>, SiteLogs)> {
+    let Some(data) = &configuration.data else { return Ok((None, SiteLogs::new())) };
+    if data.durability == Durability::None {
+        return Ok((None, SiteLogs::new()));
+    }
+    let facts_of_log = Arc::clone(facts);
+    let on_failure = move || {
+        if let Some(stop) = facts_of_log.on_shutdown.get() {
+            stop();
+        }
+    };
+    let facts_of_log = Arc::clone(facts);
+    let on_full = move |is_full| {
+        facts_of_log.intake.set_log_waits(is_full);
+    };
+    // The log keeps what it knows by partition, of which some have copies here.
+    let placement = raft.placement.clone().unwrap_or_else(|| facts.placement());
+    let site_of = |partition: PartitionId| {
+        let threads = placement.followers_of(partition).iter().copied();
+        let mut threads = threads.chain([placement.leader_of(partition)]);
+        threads.find(|thread| thread.host() == facts.host)
+    };
+    let partitions = (0..placement.partition_count()).map(PartitionId);
+    let of_partition = |partition| {
+        let site = site_of(partition).map(|thread| Arc::clone(&bells[thread.index()]));
+        site.into_iter().chain(links_bell.filter(|_| facts.kfactor > 0).cloned()).collect()
+    };
+    let all_bells: Vec<Vec<Arc<Bell>>> = partitions.clone().map(of_partition).collect();
+    let events = LogEvents { on_failure: Box::new(on_failure), on_full: Box::new(on_full) };
+    let options = &configuration.options;
+    let (log, ends) = LogThread::start(data, options, start, all_bells, events)?;
+    let own = partitions.zip(ends).filter(|(partition, _)| site_of(*partition).is_some());
+    Ok((Some(log), own.collect()))
+}
+
+/// What a directory has of the control plane.
+pub(super) struct DurableRaft {
+    pub(super) start: RaftStart,
+    /// The newest placement that is known there.
+    pub(super) placement: Option<Arc<Placement>>,
+}
+
+/// What a host begins with: where it listens for the others, the control plane and the data.
+pub(super) type BroughtBack = (Option<TcpListener>, DurableRaft, Recovered<HeldCall, KeptAnswer>);
+
+/// Brings back what the directory holds; a host of several does so together with the others.
+pub(super) fn bring_back_with_others(
+    configuration: &ServerConfiguration,
+    facts: &HostFacts,
+    internal: Option<TcpListener>,
+) -> Result<BroughtBack, String> {
+    let none = DurableRaft { start: RaftStart::default(), placement: None };
+    let (Some(cluster), Some(data)) = (&configuration.cluster, &configuration.data) else {
+        return Ok((internal, none, bring_back(configuration, facts, None)?));
+    };
+    let listener = internal.expect("a host of a cluster listens for the others");
+    check_partition_count(configuration, data)?;
+    let (mut start, state) = RaftStart::open(data, cluster)?;
+    let placement = durable_placement(state.as_ref(), &facts.placement());
+    let options = (data, &configuration.options);
+    let (mut gathering, others) = Gathering::begin(cluster, options, placement, listener)?;
+    start.is_restored = gathering.plan().is_placed;
+    let recovered = bring_back(configuration, facts, Some((&mut gathering, &others)));
+    let recovered = recovered.inspect_err(|problem| gathering.give_up(problem))?;
+    let placement = state.map(|state| Arc::new(placement_here(cluster.host, &state)));
+    let listener = gathering.finish()?;
+    Ok((Some(listener), DurableRaft { start, placement }, recovered))
+}
+
+/// Brings back what the directory holds; without one, a host begins empty.
+fn bring_back(
+    configuration: &ServerConfiguration,
+    facts: &HostFacts,
+    hosts: Option<(&mut Gathering, &Others)>,
+) -> Result<Recovered<HeldCall, KeptAnswer>, String> {
+    let nobody_looks = RecoveryProgress::default();
+    let progress = configuration.data.as_ref().map_or(&nobody_looks, |data| &data.progress);
+    let mut settings = ReplaySettings {
+        natives: &configuration.natives,
+        options: &configuration.options,
+        java: facts.java_settings(),
+        ring: &facts.ring,
+        progress: &progress.replayed,
+        own: None,
+    };
+    let Some(data) = &configuration.data else {
+        return Recovered::nothing(&settings).map_err(|error| error.to_string());
+    };
+    let Some((gathering, others)) = hosts else {
+        check_partition_count(configuration, data)?;
+        return recover(&directory_log(data), &settings, progress, None);
+    };
+    settings.own = Some(&others.own);
+    let log = RecoveryLog { others: Some(others), ..directory_log(data) };
+    let agree: &mut Agree<'_> = &mut |found| gathering.agree(found);
+    let recovered = recover(&log, &settings, progress, Some(agree))?;
+    let mut ends = (0..).zip(&gathering.plan().ends).zip(&others.own);
+    let differs = |((number, end), is_own): &((usize, &CopyEnd), &bool)| {
+        **is_own && recovered.sequences[*number] != end.end
+    };
+    match ends.find(differs) {
+        None => Ok(recovered),
+        Some(((number, end), _)) => Err(format!(
+            "the log of partition {number} ends with entry {} here, and with entry {} at the \
+             other hosts: no file was changed since",
+            recovered.sequences[number], end.end
+        )),
+    }
+}
+
+/// What the thread of the links is started with.
+pub(super) struct JoinStart {
+    pub(super) cluster: (ClusterMembership, TcpListener),
+    pub(super) wiring: Option<Wiring>,
+    pub(super) raft: RaftStart,
+    pub(super) logs: SiteLogs,
+}
+
+/// Starts the thread of the links, and waits until all hosts are connected and agree.
+pub(super) fn join_cluster(
+    start: JoinStart,
+    facts: &Arc<HostFacts>,
+) -> io::Result<(JoinHandle<io::Result<()>>, Formed)> {
+    let JoinStart { cluster: (membership, listener), wiring, raft, logs } = start;
+    let Wiring { poll, bell, outbox, inbox } = wiring.expect("one for the links");
+    let facts = Arc::clone(facts);
+    let of_links = Arc::clone(&facts);
+    let parts =
+        LinksParts { poll, bell, outbox, inbox, facts: of_links, membership, listener, raft, logs };
+    let (formed, forms) = sync_channel(1);
+    let builder = std::thread::Builder::new().name("links".to_string());
+    let thread = builder.spawn(move || {
+        if facts.kfactor > 0 {
+            // Other hosts count on its heartbeats, and leaders wait for its receipts.
+            scheduling::run_as_short_work();
+        }
+        end_host_after("links", &facts, || Links::new(parts, formed)?.run())
+    });
+    let ended = |_| Err("the thread of the links has ended".to_string());
+    let formed = forms.recv().unwrap_or_else(ended).map_err(io::Error::other)?;
+    Ok((thread?, formed))
+}

@@ -1,0 +1,302 @@
+//! Hosts of one cluster with command logs: after all of them have ended, a start of all brings back
+//! everything that was answered.
+
+use crate::durability::data;
+use crate::support::{Peer, configuration, eventually};
+use lockstep_durability::command_log::LogFaults;
+use lockstep_durability::directory::{ClusterFile, SeveralHosts, initialize};
+use lockstep_durability::recovery::{CopyEnd, RecoveryLog};
+use lockstep_env::memory::{MemoryDisk, Survival};
+use lockstep_env::{Disk, DiskOperation};
+use lockstep_node::log::{Durability, directory::new_cluster};
+use lockstep_node::{Server, local_cluster};
+use lockstep_types::Datum::{Int, Text};
+use lockstep_workloads::bank;
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
+
+const HOSTS: u32 = 3;
+const SITES: u32 = 2;
+const ACCOUNTS: i64 = 30;
+/// Hosts of which a busy machine suspects none that runs.
+const SLOW: [&str; 5] = [
+    "heartbeat_interval_ms=200",
+    "suspect_after_ms=5000",
+    "lease_ms=4000",
+    "log_segment_bytes=131072",
+    "statistics_interval_ms=0",
+];
+
+/// The directories of the hosts of a new cluster.
+fn new_disks(kfactor: u8) -> Vec<MemoryDisk> {
+    let partitions = HOSTS * SITES / (u32::from(kfactor) + 1);
+    let make = |_| {
+        let disk = MemoryDisk::new();
+        let several = Some(SeveralHosts { hosts: HOSTS, sites: SITES, kfactor });
+        let file = ClusterFile { several, ..new_cluster(partitions) };
+        initialize(&disk, file).expect("an empty disk can be made");
+        disk
+    };
+    (0..HOSTS).map(make).collect()
+}
+
+/// Starts the hosts with these directories.
+fn start(
+    disks: &[MemoryDisk],
+    kfactor: u8,
+    durability: Durability,
+) -> Vec<std::io::Result<Server>> {
+    let number = Cell::new(0);
+    let host = || {
+        let disk = &disks[number.replace(number.get() + 1)];
+        configuration(SITES, &SLOW, Some(data(disk, durability)))
+    };
+    let members = local_cluster::members(HOSTS, kfactor, host).expect("there are free ports");
+    local_cluster::start(members)
+}
+
+fn cluster(disks: &[MemoryDisk], kfactor: u8, durability: Durability) -> (Vec<Server>, Vec<Peer>) {
+    let started = start(disks, kfactor, durability).into_iter();
+    let servers: Vec<Server> = started.map(|it| it.expect("it starts")).collect();
+    let peers = servers.iter().map(|server| Peer::login(server.client_address())).collect();
+    (servers, peers)
+}
+
+/// The directories as a power cut would leave them.
+fn cut(disks: &[MemoryDisk]) -> Vec<MemoryDisk> {
+    disks.iter().map(|disk| disk.survivor(|_| Survival::Lost)).collect()
+}
+
+const LOAD: &str = "CREATE TABLE r (id BIGINT NOT NULL PRIMARY KEY, n BIGINT);
+    CREATE TABLE p (id BIGINT NOT NULL PRIMARY KEY, k BIGINT NOT NULL);
+    PARTITION TABLE p ON COLUMN id;";
+
+fn make_tables(peer: &mut Peer) {
+    peer.run(bank::SCHEMA);
+    peer.run(bank::NATIVE_SCHEMA);
+    peer.run(LOAD);
+}
+
+/// Calls of one partition, of some and of all, from all hosts.
+fn change(peers: &mut [Peer], from: i64) {
+    for id in from..from + ACCOUNTS {
+        let peer = &mut peers[id as usize % 3];
+        assert_eq!(peer.call("ACCOUNTS.insert", &[Int(id), Int(100)]).status, 1);
+        assert_eq!(peer.call("P.insert", &[Int(id), Int(id + 1000)]).status, 1);
+        if id % 5 == 0 {
+            assert_eq!(peer.call("R.insert", &[Int(id), Int(1)]).status, 1);
+        }
+        let to = from + (id - from + 7) % (id - from + 1);
+        let _ = peer.call("TransferAnywhere", &[Int(id), Int(to), Int(5)]);
+        let _ = peer.call("Transfer", &[Int(id), Int(999_999), Int(5)]);
+    }
+}
+
+const EVERYTHING: [&str; 4] = [
+    "SELECT id, balance FROM accounts ORDER BY id",
+    "SELECT id, k FROM p ORDER BY id",
+    "SELECT id, n FROM r ORDER BY id",
+    "SELECT COUNT(*), SUM(balance) FROM accounts",
+];
+
+fn contents(peer: &mut Peer) -> Vec<String> {
+    EVERYTHING.iter().map(|sql| peer.run(sql)).collect()
+}
+
+/// Everything is there after a stop of all hosts, at each of them, and again after the next one;
+/// what is done in between is logged too.
+fn survives_stops(kfactor: u8, durability: Durability) {
+    let disks = new_disks(kfactor);
+    let (servers, mut peers) = cluster(&disks, kfactor, durability);
+    make_tables(&mut peers[1]);
+    let mut expected = Vec::new();
+    let mut running = (servers, peers);
+    for round in 0..3 {
+        change(&mut running.1, round * 100);
+        if round == 1 {
+            running.1[2].run("CREATE GLOBAL UNIQUE INDEX by_k ON p (k)");
+        }
+        expected = contents(&mut running.1[round as usize]);
+        let (servers, peers) = running;
+        drop(peers);
+        drop(servers);
+        running = cluster(&disks, kfactor, durability);
+        for peer in &mut running.1 {
+            assert_eq!(contents(peer), expected, "round {round}, K = {kfactor}");
+        }
+    }
+    assert_eq!(running.1[0].run("SELECT id FROM p WHERE k = 1207"), "207");
+    assert!(expected[3].starts_with(&(3 * ACCOUNTS).to_string()), "{expected:?}");
+}
+
+#[test]
+fn a_cluster_with_one_copy_comes_back_after_a_stop() {
+    survives_stops(0, Durability::Sync);
+}
+
+#[test]
+fn a_cluster_with_copies_comes_back_after_a_stop() {
+    survives_stops(1, Durability::Sync);
+}
+
+#[test]
+fn a_cluster_with_asynchronous_logs_comes_back_after_a_stop() {
+    survives_stops(1, Durability::Async);
+}
+
+/// Inserts and transfers of a client until the power is cut; gives the keys of which everything was
+/// answered to `answered`.
+fn load(peer: &mut Peer, next: &AtomicI64, answered: &Mutex<Vec<i64>>, is_over: &AtomicBool) {
+    while !is_over.load(Ordering::Acquire) {
+        let id = next.fetch_add(1, Ordering::Relaxed);
+        assert_eq!(peer.call("P.insert", &[Int(id), Int(id)]).status, 1);
+        assert_eq!(peer.call("R.insert", &[Int(id), Int(1)]).status, 1);
+        let (from, to) = (-1 - id % ACCOUNTS, -1 - (id + 7) % ACCOUNTS);
+        let moved = peer.call("TransferAnywhere", &[Int(from), Int(to), Int(1)]);
+        assert_eq!(moved.status, 1, "{moved:?}");
+        answered.lock().expect("no client panicked").push(id);
+    }
+}
+
+/// Power is cut at one host after the other while clients insert and transfer.
+fn survives_power_cuts(kfactor: u8) {
+    let mut disks = new_disks(kfactor);
+    let (next, answered) = (AtomicI64::new(0), Mutex::new(Vec::new()));
+    let mut sure: Vec<i64> = Vec::new();
+    for round in 0..4 {
+        let (servers, mut peers) = cluster(&disks, kfactor, Durability::Sync);
+        if round == 0 {
+            make_tables(&mut peers[0]);
+            for id in 0..ACCOUNTS {
+                assert_eq!(peers[0].call("ACCOUNTS.insert", &[Int(-1 - id), Int(100)]).status, 1);
+            }
+        }
+        let total = peers[1].call("Total", &[]).rows;
+        assert_eq!(total, format!("{},{ACCOUNTS}", ACCOUNTS * 100), "K = {kfactor}");
+        for table in ["p", "r"] {
+            let ids = peers[2].run(&format!("SELECT id FROM {table}"));
+            let ids: BTreeSet<i64> = ids.lines().map(|id| id.parse().expect("a key")).collect();
+            let lost: Vec<&i64> = sure.iter().filter(|id| !ids.contains(id)).collect();
+            assert!(lost.is_empty(), "{table}, round {round}, K = {kfactor}: {lost:?}");
+        }
+        let is_over = AtomicBool::new(false);
+        let enough = sure.len() + 100;
+        std::thread::scope(|scope| {
+            for peer in peers.iter_mut() {
+                let (is_over, answered, next) = (&is_over, &answered, &next);
+                scope.spawn(move || load(peer, next, answered, is_over));
+            }
+            let so_far = || answered.lock().expect("no client panicked").clone();
+            eventually("calls are answered", || so_far().len() >= enough);
+            sure = so_far();
+            disks = cut(&disks);
+            is_over.store(true, Ordering::Release);
+        });
+        // What was done after the cut is gone with the hosts.
+        answered.lock().expect("no client panicked").clone_from(&sure);
+        next.fetch_add(1_000, Ordering::Relaxed);
+        drop(peers);
+        drop(servers);
+    }
+}
+
+#[test]
+fn a_cluster_with_one_copy_comes_back_after_a_power_cut() {
+    survives_power_cuts(0);
+}
+
+#[test]
+fn a_cluster_with_copies_comes_back_after_a_power_cut() {
+    survives_power_cuts(1);
+}
+
+/// How many entries of all partitions are durable at both of their copies.
+fn durable_at_both(disks: &[MemoryDisk]) -> u64 {
+    let partitions = HOSTS * SITES / 2;
+    let ends = cut(disks).into_iter().map(|disk| {
+        let cluster = ClusterFile::read(&disk).expect("sound").expect("made").cluster;
+        let (disk, faults): (Arc<dyn Disk>, _) = (Arc::new(disk), LogFaults::default());
+        let log = RecoveryLog { disk: &disk, cluster, until: None, faults, others: None };
+        log.copy_ends(partitions).expect("a sound log").0
+    });
+    let ends: Vec<Vec<CopyEnd>> = ends.collect();
+    let at_both = |number: usize| {
+        let mut of_one: Vec<u64> = ends.iter().map(|ends| ends[number].end).collect();
+        of_one.sort_unstable();
+        of_one[of_one.len() - 2]
+    };
+    (0..partitions as usize).map(at_both).sum()
+}
+
+#[test]
+fn an_answer_waits_until_both_copies_have_it_on_disk() {
+    let disks = new_disks(1);
+    let (servers, mut peers) = cluster(&disks, 1, Durability::Sync);
+    make_tables(&mut peers[0]);
+    for disk in &disks[1..] {
+        disk.set_hook(Some(Box::new(|operation, _, _, _| {
+            if operation == DiskOperation::Sync {
+                std::thread::sleep(std::time::Duration::from_millis(20));
+            }
+            Ok(())
+        })));
+    }
+    for id in 0..20 {
+        let before = durable_at_both(&disks);
+        assert_eq!(peers[0].call("P.insert", &[Int(id), Int(id)]).status, 1);
+        let after = durable_at_both(&disks);
+        assert!(after > before, "row {id} is answered with one copy on disk");
+    }
+    disks.iter().for_each(|disk| disk.set_hook(None));
+    drop(peers);
+    drop(servers);
+}
+
+/// The copy of a host that was lost is too old: the others start without it, and never from it.
+#[test]
+fn a_host_that_was_lost_before_is_not_needed_and_its_copy_never_wins() {
+    let disks = new_disks(1);
+    let (mut servers, mut peers) = cluster(&disks, 1, Durability::Sync);
+    make_tables(&mut peers[0]);
+    change(&mut peers, 0);
+    drop(peers.pop());
+    // Without a word to the others.
+    drop(servers.pop());
+    eventually("the others go on", || peers[0].call("P.insert", &[Int(5_000), Int(1)]).status == 1);
+    for id in 6_000..6_060 {
+        eventually("inserted", || peers[0].call("P.insert", &[Int(id), Int(1)]).status == 1);
+    }
+    let expected = contents(&mut peers[1]);
+    drop(peers);
+    drop(servers);
+    let mut started = start(&disks, 1, Durability::Sync);
+    let refused = started.pop().expect("three").err().expect("it was lost").to_string();
+    assert!(refused.contains("went on without host 2"), "{refused}");
+    for server in &started {
+        let server = server.as_ref().expect("it starts without the lost one");
+        let mut peer = Peer::login(server.client_address());
+        assert_eq!(contents(&mut peer), expected);
+        assert_eq!(peer.call("@AdHoc", &[Text("DELETE FROM p WHERE id = 6000")]).status, 1);
+        assert_eq!(peer.call("P.insert", &[Int(6_000), Int(1)]).status, 1);
+    }
+}
+
+#[test]
+fn directories_that_do_not_belong_together_are_refused() {
+    let disks = new_disks(0);
+    let (servers, mut peers) = cluster(&disks, 0, Durability::Sync);
+    make_tables(&mut peers[0]);
+    drop(peers);
+    drop(servers);
+    let mut others = disks.clone();
+    others[1] = new_disks(0).remove(0);
+    for started in start(&others, 0, Durability::Sync) {
+        let problem = started.err().expect("host 1 has lost its directory").to_string();
+        assert!(problem.contains("host 1") && problem.contains("directory"), "{problem}");
+    }
+    let data = Some(data(&disks[0], Durability::Sync));
+    let alone = Server::start(configuration(SITES, &SLOW, data)).err().expect("two are missing");
+    assert!(alone.to_string().contains("--peers"), "{alone}");
+}
