@@ -15,6 +15,7 @@ import functools
 import pathlib
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -274,6 +275,8 @@ def main():
     if not binary().exists():
         print("no server at %s: cargo build --release --bin lockstep-under-test" % binary())
         return 2
+    # Removes the namespaces when it is told to end, too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     try:
         with Network() as network:
             passed, failed, skipped = run_all(network, arguments)

