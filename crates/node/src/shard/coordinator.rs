@@ -386,9 +386,7 @@ impl Shard {
             let has_moved = |of: &PartitionId| placement.leader_of(*of) != before.leader_of(*of);
             partitions.filter(has_moved).for_each(|lost| role.coordinator.leader_lost(lost));
         }
-        if before.coordinator() != placement.coordinator() {
-            self.fence_partitions();
-        }
+        self.fence_partitions(before.coordinator() != placement.coordinator());
     }
 
     /// A partition reports in a placement of which this thread has not heard yet: it is about to,

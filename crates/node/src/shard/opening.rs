@@ -159,15 +159,21 @@ impl Shard {
         self.send_when_safe((slot, end), coordinator, Envelope::FromPartition(report));
     }
 
-    /// The coordinator is another one: partitions that are led here, or are about to be, report.
-    pub(super) fn fence_partitions(&mut self) {
+    /// The placement is another one: partitions that are led here, or are about to be, report to
+    /// the coordinator if that `has_moved`, or if it has not heard them yet: it may have taken over
+    /// in this epoch, and not in the one in which they have reported.
+    pub(super) fn fence_partitions(&mut self, has_moved: bool) {
         let epoch = self.placement.epoch();
         for slot in self.replicas.slots() {
             if let Some(pending) = &mut self.replicas[slot].opening {
                 if pending.promotion.fence(epoch) {
                     self.report_undecided(slot);
                 }
-            } else if self.replicas.slot_of(self.replicas[slot].partition()).is_some() {
+                continue;
+            }
+            let replica = &self.replicas[slot];
+            let is_due = has_moved || replica.site.awaits_coordinator();
+            if is_due && self.replicas.slot_of(replica.partition()).is_some() {
                 let mut effects = std::mem::take(&mut self.spare_effects);
                 partition::fence(&mut self.at_slot(slot), epoch, &mut effects);
                 self.spare_effects = effects;

@@ -27,6 +27,13 @@ impl<H, A, C: Clone> Site<H, A, C> {
         self.epoch
     }
 
+    /// Whether the partition has reported to another coordinator, and has heard nothing of it yet:
+    /// in a later epoch it is to report again, since a coordinator that has taken over in that one
+    /// does not take the report.
+    pub fn awaits_coordinator(&self) -> bool {
+        self.epoch > 0 && self.stream.last() == 0 && !self.stream.has_next()
+    }
+
     /// Another coordinator, of a stream of this later epoch, is to take over: nothing of the one
     /// before is taken any more, and what that had sent and has not run here ends. The report is
     /// among the effects, as a message to the coordinator; [`Site::next`] is due. Calls go on;

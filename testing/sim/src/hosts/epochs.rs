@@ -56,12 +56,10 @@ impl Host {
             let has_moved = |of: &PartitionId| placement.leader_of(*of) != before.leader_of(*of);
             partitions.filter(has_moved).for_each(|lost| coordinator.leader_lost(lost));
         }
-        if before.coordinator() != placement.coordinator() {
-            self.fence_partitions(shared);
-        }
+        self.fence_partitions(before.coordinator() != placement.coordinator(), shared);
     }
 
-    fn fence_partitions(&mut self, shared: &mut Shared) {
+    fn fence_partitions(&mut self, has_moved: bool, shared: &mut Shared) {
         let epoch = self.placement.epoch();
         for partition in self.replicas.keys().copied().collect::<Vec<_>>() {
             let replica = self.replicas.get_mut(&partition).expect("it was listed");
@@ -69,7 +67,10 @@ impl Host {
                 if pending.promotion.fence(epoch) {
                     self.report_undecided(partition, shared);
                 }
-            } else if replica.following.is_none() {
+                continue;
+            }
+            let is_due = has_moved || replica.site.awaits_coordinator();
+            if replica.following.is_none() && is_due {
                 let at = &mut At { host: self, shared, partition };
                 partition::fence(at, epoch, &mut Vec::new());
             }
