@@ -18,13 +18,13 @@ pub fn members(
     kfactor: u8,
     configuration: impl Fn() -> ServerConfiguration,
 ) -> io::Result<Vec<ServerConfiguration>> {
-    let reserved = (0..hosts).map(|_| reserve_port()).collect::<io::Result<Vec<_>>>()?;
-    let addresses: Vec<SocketAddr> = reserved.iter().map(|(address, _)| *address).collect();
+    let reserved = (0..hosts).map(|_| ReservedPort::new()).collect::<io::Result<Vec<_>>>()?;
+    let addresses: Vec<SocketAddr> = reserved.iter().map(ReservedPort::address).collect();
     let member = |host: u32| {
         let mut configuration = configuration();
         let terms = ClusterTerms::new(hosts, configuration.sites, kfactor, &configuration.options);
         let addresses = addresses.clone();
-        let reservation = Some(Arc::clone(&reserved[host as usize].1));
+        let reservation = Some(Arc::clone(&reserved[host as usize].socket));
         let host = HostId(host);
         configuration.cluster = Some(ClusterMembership { host, addresses, terms, reservation });
         configuration
@@ -40,15 +40,33 @@ pub fn start(members: Vec<ServerConfiguration>) -> Vec<io::Result<Server>> {
     threads.into_iter().map(|thread| thread.join().unwrap_or_else(panicked)).collect()
 }
 
-/// A free port, and what keeps it free: a socket that is bound and never listens. The system gives
-/// the port to nobody, and the host that names it and reuses addresses can listen there.
-fn reserve_port() -> io::Result<(SocketAddr, Arc<Socket>)> {
-    let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
-    socket.set_reuse_address(true)?;
-    socket.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into())?;
-    let address = socket.local_addr()?.as_socket();
-    let address = address.ok_or_else(|| io::Error::other("the socket has no address"))?;
-    Ok((address, Arc::new(socket)))
+/// A port of loopback that is kept free for a host: a socket that is bound and never listens. The
+/// system gives the port to nobody, and the host that names it and reuses addresses can listen
+/// there.
+#[derive(Debug)]
+pub struct ReservedPort {
+    address: SocketAddr,
+    socket: Arc<Socket>,
+}
+
+impl ReservedPort {
+    /// A port that nobody has.
+    ///
+    /// # Errors
+    /// The system has no port left.
+    pub fn new() -> io::Result<ReservedPort> {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+        socket.set_reuse_address(true)?;
+        socket.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into())?;
+        let address = socket.local_addr()?.as_socket();
+        let address = address.ok_or_else(|| io::Error::other("the socket has no address"))?;
+        Ok(ReservedPort { address, socket: Arc::new(socket) })
+    }
+
+    /// Where the host is to listen.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
 }
 
 #[cfg(test)]
@@ -58,7 +76,8 @@ mod tests {
 
     #[test]
     fn a_reserved_port_is_free_for_its_host_alone() {
-        let (address, reservation) = reserve_port().expect("there are free ports");
+        let reservation = ReservedPort::new().expect("there are free ports");
+        let address = reservation.address();
         let other = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
         assert!(other.bind(&address.into()).is_err(), "it reuses no address");
         // As a host does, the standard library reuses addresses.

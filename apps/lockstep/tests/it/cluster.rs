@@ -4,8 +4,8 @@ use super::directory::refused;
 use super::process::Host;
 use super::{lockstep, text};
 use lockstep_client::{ConnectOptions, Connection, ParameterWriter};
+use lockstep_node::local_cluster::ReservedPort;
 use lockstep_types::Value;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -13,26 +13,23 @@ use std::time::{Duration, Instant};
 /// How long a test waits for what must come to be.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Addresses of free ports, as `--peers` takes them.
-fn free_addresses(count: usize) -> Vec<String> {
-    let free = |_| TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
-    let listeners: Vec<TcpListener> = (0..count).map(free).collect();
-    let address = |listener: &TcpListener| listener.local_addr().expect("it is bound").to_string();
-    listeners.iter().map(address).collect()
-}
-
 /// A cluster whose hosts are started one by one.
 pub struct Cluster {
     peers: Vec<String>,
     options: Vec<String>,
     /// What is logged.
     level: &'static str,
+    /// No other test gets them.
+    _ports: Vec<ReservedPort>,
 }
 
 impl Cluster {
     pub fn new(count: usize, options: &str) -> Cluster {
         let options = options.split_whitespace().map(str::to_string).collect();
-        Cluster { peers: free_addresses(count), options, level: "error" }
+        let reserve = |_| ReservedPort::new().expect("a free port");
+        let ports: Vec<ReservedPort> = (0..count).map(reserve).collect();
+        let peers = ports.iter().map(|port| port.address().to_string()).collect();
+        Cluster { peers, options, level: "error", _ports: ports }
     }
 
     /// Starts a host, which waits for the others.

@@ -198,10 +198,10 @@ fn a_directory_of_a_later_program_is_refused() {
     let path = folder.0.join("cluster");
     let written = std::fs::read_to_string(&path).expect("a file of text");
     let (checked, _) = written.rsplit_once("checksum ").expect("a checksum");
-    let newer = checked.replace("format 1", "format 2");
+    let newer = checked.replace("format 1", "format 9");
     std::fs::write(&path, format!("{newer}checksum {:08x}\n", crc32(newer.as_bytes())))
         .expect("it can be written");
-    folder.start_is_refused(&[], &[path.to_str().expect("text"), "its format is 2"]);
+    folder.start_is_refused(&[], &[path.to_str().expect("text"), "its format is 9"]);
     std::fs::write(&path, newer + "checksum 00000000\n").expect("it can be written");
     folder.start_is_refused(&[], &[path.to_str().expect("text"), "its checksum does not fit"]);
 }

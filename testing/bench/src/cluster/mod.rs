@@ -5,9 +5,10 @@ pub mod load;
 pub mod watch;
 
 use crate::process::{on_cores, thread_seconds_of};
+use lockstep_node::local_cluster::ReservedPort;
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Read};
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -67,18 +68,19 @@ struct Addresses {
     client: Vec<SocketAddr>,
     admin: Vec<SocketAddr>,
     peers: Vec<SocketAddr>,
+    /// Kept until the hosts listen there.
+    _reserved: Vec<ReservedPort>,
 }
 
 impl Addresses {
-    /// Free ones. All are held until all are found, so that they differ.
+    /// Free ones, which nobody else gets.
     fn free(hosts: u32) -> io::Result<Addresses> {
-        let listeners: io::Result<Vec<TcpListener>> =
-            (0..3 * hosts).map(|_| TcpListener::bind("127.0.0.1:0")).collect();
-        let addresses: io::Result<Vec<SocketAddr>> =
-            listeners?.iter().map(TcpListener::local_addr).collect();
-        let mut addresses = addresses?.into_iter();
+        let reserved =
+            (0..3 * hosts).map(|_| ReservedPort::new()).collect::<io::Result<Vec<_>>>()?;
+        let mut addresses = reserved.iter().map(ReservedPort::address);
         let mut take = || addresses.by_ref().take(hosts as usize).collect();
-        Ok(Addresses { client: take(), admin: take(), peers: take() })
+        let (client, admin, peers) = (take(), take(), take());
+        Ok(Addresses { client, admin, peers, _reserved: reserved })
     }
 }
 
