@@ -7,6 +7,7 @@
 //! before them are, or when they are more than those in use.
 
 use std::cell::Cell;
+use std::cmp::Ordering;
 use std::collections::VecDeque;
 
 /// Places given up in the middle that are not worth moving the others for.
@@ -53,8 +54,11 @@ impl<K: Ord + Copy, V> GrowingMap<K, V> {
         if self.entries.front()?.0 == key {
             return Some(0);
         }
-        if self.entries.back()?.0 < key {
-            return None;
+        // Then the one that was added last.
+        match self.entries.back()?.0.cmp(&key) {
+            Ordering::Less => return None,
+            Ordering::Equal => return Some(self.entries.len() - 1),
+            Ordering::Greater => {}
         }
         for (which, found) in self.found.iter().enumerate() {
             let near = found.get().wrapping_sub(self.gone);

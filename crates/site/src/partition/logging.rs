@@ -308,6 +308,9 @@ impl<H, A, C: Clone> Site<H, A, C> {
         transaction: TransactionId,
         writers: Option<&[WriterRound]>,
     ) {
+        if self.logged.is_empty() {
+            return;
+        }
         let Some(logged) = self.logged.remove(transaction) else { return };
         let round = logged.round;
         let of_round = |&partition: &PartitionId| WriterRound { partition, round };
