@@ -229,7 +229,7 @@ impl Gathering {
             stream.set_write_timeout(Some(patience))?;
             stream.write_all(MAGIC)?;
             wire::write_frame(&mut stream, &question)?;
-            wire::read_frame(&mut stream)
+            wire::read_frame(&mut stream, wire::ANSWER_BYTES_MAX)
         };
         let answer = ask().map_err(|_| Silent::Closes)?;
         Answer::of(&answer).ok_or(Silent::Closes)

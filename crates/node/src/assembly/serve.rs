@@ -163,7 +163,7 @@ impl Shared {
             // A host that is further makes its links: it comes again.
             return Ok(());
         }
-        let question = wire::read_frame(&mut stream)?;
+        let question = wire::read_frame(&mut stream, wire::QUESTION_BYTES_MAX)?;
         let answer = self.answer(&question).unwrap_or_else(Answer::Refused);
         wire::write_frame(&mut stream, &answer.to_bytes())
     }
@@ -184,14 +184,18 @@ pub(super) fn serve(shared: &Arc<Shared>, mut listener: TcpListener) -> io::Resu
                 shared.asking.fetch_sub(1, Ordering::AcqRel);
                 continue;
             }
-            let shared = Arc::clone(shared);
-            std::thread::spawn(move || {
+            let asked = Arc::clone(shared);
+            let spawned = std::thread::Builder::new().spawn(move || {
                 // The host that asked comes again.
-                if let Err(error) = shared.hear(TcpStream::from(stream)) {
+                if let Err(error) = asked.hear(TcpStream::from(stream)) {
                     tracing::debug!(%error, "a question of another host is not answered");
                 }
-                shared.asking.fetch_sub(1, Ordering::AcqRel);
+                asked.asking.fetch_sub(1, Ordering::AcqRel);
             });
+            if let Err(error) = spawned {
+                tracing::warn!(%error, "a question of another host is not answered");
+                shared.asking.fetch_sub(1, Ordering::AcqRel);
+            }
         }
     }
     poll.registry().deregister(&mut listener)?;

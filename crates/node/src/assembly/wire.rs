@@ -18,8 +18,10 @@ use std::io::{self, Read, Write};
 
 /// First bytes of a question: no link begins with them.
 pub(super) const MAGIC: &[u8; 8] = b"LSSTART\x01";
-/// The longest frame that is believed.
-const FRAME_BYTES_MAX: usize = 1 << 30;
+/// The longest answer that is believed.
+pub(super) const ANSWER_BYTES_MAX: usize = 1 << 30;
+/// The longest question, which has a report at most.
+pub(super) const QUESTION_BYTES_MAX: usize = 16 << 20;
 
 /// What is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,7 +77,7 @@ impl Answer {
 }
 
 pub(super) fn write_frame(to: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
-    if bytes.len() > FRAME_BYTES_MAX {
+    if bytes.len() > ANSWER_BYTES_MAX {
         return Err(io::Error::other("what another host lacks is longer than 1 GiB"));
     }
     to.write_all(&(bytes.len() as u32).to_be_bytes())?;
@@ -83,14 +85,14 @@ pub(super) fn write_frame(to: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
     to.write_all(bytes)
 }
 
-pub(super) fn read_frame(from: &mut impl Read) -> io::Result<Vec<u8>> {
+pub(super) fn read_frame(from: &mut impl Read, bytes_max: usize) -> io::Result<Vec<u8>> {
     let mut head = [0; 8];
     from.read_exact(&mut head)?;
     let number =
         |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
     let length = number(0) as usize;
     let unsound = || io::Error::new(io::ErrorKind::InvalidData, "it is no frame of a host");
-    if length > FRAME_BYTES_MAX {
+    if length > bytes_max {
         return Err(unsound());
     }
     let mut bytes = Vec::new();
@@ -258,8 +260,10 @@ mod tests {
         (0..bytes.len()).for_each(|end| assert!(read_report(&bytes[..end], 2).is_err()));
         let mut frame = Vec::new();
         write_frame(&mut frame, &bytes).expect("it is short");
-        assert_eq!(read_frame(&mut frame.as_slice()).expect("it is whole"), bytes);
+        let read = |frame: &[u8], bytes_max| read_frame(&mut &*frame, bytes_max);
+        assert_eq!(read(&frame, QUESTION_BYTES_MAX).expect("it is whole"), bytes);
+        assert!(read(&frame, bytes.len() - 1).is_err(), "longer than is believed");
         frame[12] ^= 1;
-        assert!(read_frame(&mut frame.as_slice()).is_err(), "damaged");
+        assert!(read(&frame, QUESTION_BYTES_MAX).is_err(), "damaged");
     }
 }
