@@ -86,6 +86,38 @@ func read() (map[int64][]porcupine.Operation, error) {
 	return histories, lines.Err()
 }
 
+// The history without the writes of unknown outcome whose value nobody saw. Where it has an order,
+// the whole one has it too: such a write may never have happened. Each of them doubles what a search
+// of the whole history has to look at.
+func withoutUnseen(history []porcupine.Operation) []porcupine.Operation {
+	seen := map[int64]bool{}
+	for _, call := range history {
+		asked, answered := call.Input.(input), call.Output.(output)
+		if answered.known && asked.operation == "get" {
+			seen[answered.value] = true
+		}
+		if answered.known && asked.operation == "cas" && answered.value == 1 {
+			seen[asked.old] = true
+		}
+	}
+	var kept []porcupine.Operation
+	for _, call := range history {
+		if call.Output.(output).known || seen[call.Input.(input).argument] {
+			kept = append(kept, call)
+		}
+	}
+	return kept
+}
+
+// Whether the history has an order that explains it; unknown where a minute is not enough to say.
+func check(history []porcupine.Operation) porcupine.CheckResult {
+	result := porcupine.CheckOperationsTimeout(register, withoutUnseen(history), time.Minute)
+	if result != porcupine.Ok {
+		result = porcupine.CheckOperationsTimeout(register, history, time.Minute)
+	}
+	return result
+}
+
 func main() {
 	histories, err := read()
 	if err != nil {
@@ -94,7 +126,7 @@ func main() {
 	}
 	bad := len(histories) == 0
 	for key, history := range histories {
-		result := porcupine.CheckOperationsTimeout(register, history, time.Minute)
+		result := check(history)
 		fmt.Printf("register %d: %d calls, %s\n", key, len(history), result)
 		bad = bad || result != porcupine.Ok
 	}
