@@ -98,9 +98,15 @@ impl Report {
                 let (name, kind, rows) = (&table.name, table.kind.word(), grouped(table.rows));
                 let _ = writeln!(text, "  {name}: {rows} rows, {kind}");
             }
-            for (partition, position) in manifest.positions.iter().enumerate() {
-                let sequence = grouped(position.sequence);
-                let _ = writeln!(text, "  partition {partition}: up to log entry {sequence}");
+            let lacked: Vec<u32> = manifest.lacked_partitions().collect();
+            for (partition, position) in (0..).zip(&manifest.positions) {
+                let _ = match lacked.contains(&partition) {
+                    true => writeln!(text, "  partition {partition}: saved by another host"),
+                    false => {
+                        let sequence = grouped(position.sequence);
+                        writeln!(text, "  partition {partition}: up to log entry {sequence}")
+                    }
+                };
             }
         } else {
             text.push('\n');

@@ -216,7 +216,11 @@ impl ClusterState {
             return Ok(Verdict::Unchanged);
         }
         let epoch = self.epoch;
-        self.remove_copies(host)?;
+        self.give_to_others(host);
+        let last: Vec<PartitionId> = self.partitions_of(host).collect();
+        if self.epoch == epoch && !last.is_empty() {
+            return Err(Refusal::LastCopy(last));
+        }
         if self.epoch == epoch {
             // A host without copies may vote. An epoch precedes each change of the voters, so that
             // leases of before cannot be held with the voters of before (see `leases.rs`).
@@ -227,24 +231,37 @@ impl ClusterState {
 
     /// Takes all copies of a host out of the in-sync sets, and the coordinator from it.
     fn remove_copies(&mut self, host: HostId) -> Result<(), Refusal> {
-        let alone = |partition: &PartitionId| self.partitions[partition.index()].copies.len() == 1;
-        let last: Vec<PartitionId> = self.partitions_of(host).filter(alone).collect();
+        let last: Vec<PartitionId> =
+            self.partitions_of(host).filter(|partition| self.is_alone(*partition)).collect();
         if !last.is_empty() {
             return Err(Refusal::LastCopy(last));
         }
-        let partitions: Vec<PartitionId> = self.partitions_of(host).collect();
-        if !self.is_formed() || (partitions.is_empty() && self.coordinator != host) {
-            return Ok(());
+        self.give_to_others(host);
+        Ok(())
+    }
+
+    /// Whether a partition has one copy only.
+    fn is_alone(&self, partition: PartitionId) -> bool {
+        self.partitions[partition.index()].copies.len() == 1
+    }
+
+    /// Takes the copies of a host out of the in-sync sets, but for those that no other host has,
+    /// and the coordinator from it.
+    fn give_to_others(&mut self, host: HostId) {
+        let partitions: Vec<PartitionId> =
+            self.partitions_of(host).filter(|partition| !self.is_alone(*partition)).collect();
+        let coordinator = match self.coordinator == host {
+            true => self.new_coordinator(),
+            false => self.coordinator,
+        };
+        if !self.is_formed() || (partitions.is_empty() && self.coordinator == coordinator) {
+            return;
         }
         let epoch = self.epoch.next();
         for partition in partitions {
             self.remove_copy(partition.index(), host, epoch);
         }
-        self.epoch = epoch;
-        if self.coordinator == host {
-            self.coordinator = self.new_coordinator();
-        }
-        Ok(())
+        (self.epoch, self.coordinator) = (epoch, coordinator);
     }
 
     /// The host that is up with the lowest number; the present one if there is none.

@@ -50,7 +50,7 @@ pub enum Command {
         /// The hosts with their incarnations.
         hosts: Vec<(HostId, Incarnation)>,
     },
-    /// A host is lost: its copies go out of the in-sync sets.
+    /// A host is lost: its copies go out of the in-sync sets, but for those that no other host has.
     HostLost {
         /// The host.
         host: HostId,

@@ -251,6 +251,11 @@ impl Detector {
         silent || stuck || peer.clock_off_us.is_some() || peer.is_cut
     }
 
+    /// Whether messages of replication between this host and another one are lost for good.
+    pub fn is_cut_from(&self, host: HostId) -> bool {
+        self.peers.get(&host).is_some_and(|peer| peer.is_cut)
+    }
+
     /// All hosts that are suspected, ascending.
     pub fn suspects(&self, now_us: u64) -> Vec<HostId> {
         self.peers.keys().copied().filter(|host| self.is_suspected(*host, now_us)).collect()

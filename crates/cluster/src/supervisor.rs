@@ -11,13 +11,15 @@
 //!    hosts suspect, else the one that leads fewer partitions, else the one with the greater
 //!    number. A host with the last copy of a partition is connected and stays: it could only be
 //!    resumed at once.
-//! 4. A leader with a site that stands still proposes that it is lost itself.
+//! 4. A leader with a site that stands still proposes that it is lost itself; also one that cannot
+//!    replicate to a host that stays by rule 3, if it has no last copy as well.
 //! 5. A lost host does not come back by being heard: its copies are out of sync. It is up again
 //!    when it says so, without copies, and gets them again one by one. So a host whose connection
 //!    comes and goes is lost once and not time and again.
 //! 6. Copies that only hosts have which are not up are resumed by these hosts when they are back:
 //!    all at once when the whole cluster had stopped. While no host is up that is connected, nobody
-//!    is lost for the time that these hosts wait for each other.
+//!    is lost for the time that these hosts wait for each other. Where others serve, a host waits
+//!    for the other copies of what it has, and for nothing else: a partition may be lost for good.
 //!
 //! A host that is cut off notices that it is in a minority, and gives up its leases.
 
@@ -25,7 +27,7 @@ use crate::command::Command;
 use crate::detector::Detector;
 use crate::ids::Incarnation;
 use crate::options::Options;
-use crate::state::{ClusterState, HostRecord, HostState};
+use crate::state::{ClusterState, HostRecord, HostState, PartitionState};
 use lockstep_types::HostId;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -79,6 +81,10 @@ impl Supervisor {
         let stays = |host: &HostId| connected.contains(host) && state.has_last_copy(*host);
         let suspected = others.filter(|host| detector.is_suspected(*host, now_us) && !stays(host));
         proposals.extend(suspected.map(lost));
+        let is_cut = |host: &HostId| detector.is_cut_from(*host) && stays(host);
+        if up.contains(&own) && !state.has_last_copy(own) && up.iter().any(is_cut) {
+            proposals.push(lost(own));
+        }
         let apart = self.find_apart(own, &up, state, detector, options, now_us);
         proposals.extend(apart.map(lost));
         for (host, record) in &state.hosts {
@@ -155,12 +161,8 @@ impl Supervisor {
                 && connected.contains(host)
                 && state.partitions_of(**host).next().is_some()
         };
-        let hosts: BTreeMap<HostId, Incarnation> = state
-            .hosts
-            .iter()
-            .filter(waiting)
-            .map(|(host, record)| (*host, record.incarnation))
-            .collect();
+        let mut hosts: BTreeSet<HostId> =
+            state.hosts.iter().filter(waiting).map(|(host, _)| *host).collect();
         if hosts.is_empty() {
             self.resume_since_us = None;
             return None;
@@ -170,12 +172,28 @@ impl Supervisor {
         // A partition that nobody serves waits for all of its copies; for long, for one of them.
         let stopped =
             state.partitions.iter().filter(|p| !p.copies.iter().any(|c| serving.contains(&c.host)));
-        let mut complete = stopped.map(|partition| {
-            let mut ready = partition.copies.iter().map(|copy| hosts.contains_key(&copy.host));
+        let stopped: Vec<&PartitionState> = stopped.collect();
+        let is_complete = |partition: &PartitionState, hosts: &BTreeSet<HostId>| {
+            let mut ready = partition.copies.iter().map(|copy| hosts.contains(&copy.host));
             if waited { ready.any(|is_ready| is_ready) } else { ready.all(|is_ready| is_ready) }
-        });
-        let hosts = hosts.iter().map(|(host, incarnation)| (*host, *incarnation)).collect();
-        complete.all(|complete| complete).then_some(Command::Resume { hosts })
+        };
+        if serving.iter().all(|host| state.shape.is_witness(*host)) {
+            if !stopped.iter().all(|partition| is_complete(partition, &hosts)) {
+                return None;
+            }
+        } else {
+            // Of those whose copies are not complete no host is resumed, and so on.
+            let is_short = |hosts: &BTreeSet<HostId>| {
+                let short = stopped.iter().filter(|partition| !is_complete(partition, hosts));
+                short.flat_map(|it| it.copies.iter()).find(|copy| hosts.contains(&copy.host))
+            };
+            while let Some(copy) = is_short(&hosts) {
+                hosts.remove(&copy.host);
+            }
+        }
+        let incarnation_of = |host: HostId| (host, state.hosts[&host].incarnation);
+        let hosts: Vec<(HostId, Incarnation)> = hosts.into_iter().map(incarnation_of).collect();
+        (!hosts.is_empty()).then_some(Command::Resume { hosts })
     }
 }
 
@@ -242,6 +260,85 @@ mod tests {
             }
         }
         lost
+    }
+
+    #[test]
+    fn a_leader_goes_out_that_cannot_replicate_to_a_host_with_a_last_copy() {
+        let (own, other, run) = (HostId(0), HostId(1), Incarnation(1));
+        let mut state = formed(2, 1);
+        let options = Options::default();
+        let mut detector = Detector::new(own, run, 2, options, Faults::default(), 0);
+        let mut peer = Detector::new(other, run, 2, options, Faults::default(), 0);
+        detector.expect(other, run, 0);
+        peer.expect(own, run, 0);
+        for times in [(10, 11), (20, 21), (30, 31)] {
+            let heartbeat = peer.heartbeat(own, CLUSTER, Epoch(1), true, times);
+            detector.take(other, &heartbeat, times);
+            let heartbeat = detector.heartbeat(other, CLUSTER, Epoch(1), true, times);
+            peer.take(own, &heartbeat, times);
+        }
+        let lost = |state: &ClusterState, detector: &Detector| {
+            let proposed = Supervisor::default().proposals(own, state, detector, &options, 40);
+            let lost = proposed.into_iter().filter_map(|command| match command {
+                // The third one is not heard here.
+                Command::HostLost { host, .. } => Some(host).filter(|host| *host != HostId(2)),
+                _ => None,
+            });
+            lost.collect::<Vec<_>>()
+        };
+        assert_eq!(lost(&state, &detector), []);
+        detector.cut_off(other, run);
+        assert_eq!(lost(&state, &detector), [other], "any of the two can go");
+        let command = Command::HostLost { host: HostId(2), incarnation: run };
+        state.apply(&command, Faults::default());
+        assert!(state.has_last_copy(other) && state.has_last_copy(own));
+        assert_eq!(lost(&state, &detector), [], "none of the two can");
+        // What this host has alone comes to the other one as well.
+        for number in 0..state.partitions.len() {
+            let copies = &mut state.partitions[number].copies;
+            if copies.len() == 1 && copies[0].host == own {
+                let partition = &mut state.partitions[number];
+                partition.copies[0].host = other;
+                partition.leader = other;
+            }
+        }
+        assert!(!state.has_last_copy(own));
+        assert_eq!(lost(&state, &detector), [own]);
+    }
+
+    #[test]
+    fn a_host_with_an_only_copy_is_resumed_although_another_partition_is_lost() {
+        let mut state = formed(1, 0);
+        let only = |state: &ClusterState, host| state.partitions_of(HostId(host)).count();
+        assert_eq!([1, 2].map(|host| only(&state, host)), [1, 1], "each partition has one copy");
+        for host in [1, 2] {
+            state.hosts.get_mut(&HostId(host)).expect("it is configured").state = HostState::Down;
+        }
+        let options = Options::default();
+        let serving = BTreeSet::from([HostId(0)]);
+        let resumed = |state: &ClusterState, connected: &[u32], serving: &BTreeSet<HostId>| {
+            let connected = connected.iter().copied().map(HostId).collect();
+            let command = Supervisor::default().resume(state, &connected, serving, &options, 0);
+            command.map(|command| match command {
+                Command::Resume { hosts } => hosts.into_iter().map(|(host, _)| host.0).collect(),
+                other => panic!("{other:?}"),
+            })
+        };
+        assert_eq!(resumed(&state, &[0], &serving), None::<Vec<u32>>);
+        assert_eq!(resumed(&state, &[0, 2], &serving), Some(vec![2]), "host 1 may never return");
+        // A cluster that starts waits for everything.
+        state.hosts.get_mut(&HostId(0)).expect("it is configured").state = HostState::Joining;
+        assert_eq!(resumed(&state, &[0, 2], &BTreeSet::new()), None);
+        assert_eq!(resumed(&state, &[0, 1, 2], &BTreeSet::new()), Some(vec![0, 1, 2]));
+        // A host that lacks another copy of what it has waits with those that need it.
+        let mut state = formed(2, 1);
+        for host in [1, 2] {
+            state.hosts.get_mut(&HostId(host)).expect("it is configured").state = HostState::Down;
+        }
+        let shared = |p: &PartitionState| p.copies.iter().all(|copy| copy.host != HostId(0));
+        assert!(state.partitions.iter().any(shared), "hosts 1 and 2 have one for themselves");
+        assert_eq!(resumed(&state, &[0, 2], &serving), None);
+        assert_eq!(resumed(&state, &[0, 1, 2], &serving), Some(vec![1, 2]));
     }
 
     #[test]

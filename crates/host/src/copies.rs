@@ -13,7 +13,7 @@ use crate::follower::codec::{CopyMessage, OfCopy};
 use crate::placement::Placement;
 use lockstep_txn::replica::{
     CopyPlan, EpochHistory, FollowerStream, NotTaken, Piece, Receipt, Receipts, ReplicaFaults,
-    SealReport, Survivor, Taken, ToFollower, plan_takeover,
+    ReplicaStream, SealReport, Survivor, Taken, ToFollower, plan_takeover,
 };
 use lockstep_types::{HostId, PartitionId, ThreadId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -193,6 +193,40 @@ impl Copies {
             self.take(from, message, sends)?;
         }
         Ok(())
+    }
+
+    /// A leader of this host was drained, and follows from now on, in the newest epoch that is
+    /// known here. `logged` is what its command log has, if there is one.
+    pub fn follow_after_leading(
+        &mut self,
+        (partition, site): (PartitionId, ThreadId),
+        stream: ReplicaStream,
+        logged: Option<CopyStart>,
+        placement: &Placement,
+        sends: &mut Sends,
+    ) {
+        assert!(!self.followed.contains_key(&partition), "a leader does not follow");
+        let epoch = placement.epoch_of(partition);
+        let (leader, followers) =
+            (placement.leader_of(partition), placement.followers_of(partition));
+        if leader != site && !followers.contains(&site) {
+            return self.dropped.push((partition, epoch));
+        }
+        let led = stream.epoch();
+        let log = stream.into_log();
+        let start = logged.unwrap_or(CopyStart { end: log.0, receipts: Receipts::AtOnce });
+        let mut stream = FollowerStream::after_leading(led, log, start.end, start.receipts);
+        let report = stream.seal(epoch).expect("the epoch is later than the one that it led");
+        let (waits_for_safe, is_logged) = (followers.len() > 1, logged.is_some());
+        let copy = Followed { stream, site, leader, epoch, waits_for_safe, is_logged };
+        self.followed.insert(partition, copy);
+        match leader.host() == self.host {
+            true => self.take_report(partition, self.host, report, sends),
+            false => {
+                let to = placement.links_thread_of(leader.host());
+                send(sends, to, (partition, self.host), CopyMessage::Sealed(report));
+            }
+        }
     }
 
     /// What is to be added to the command log of the host.

@@ -189,6 +189,12 @@ impl<M> Gate<M> {
         self.waiting.pop_front().map(|(_, message)| message)
     }
 
+    /// Everything that waits, in order: the partition has handed its lead over, and all copies have
+    /// what was logged.
+    pub fn into_waiting(self) -> impl Iterator<Item = M> {
+        self.waiting.into_iter().map(|(_, message)| message)
+    }
+
     /// Checks what holds between two steps, after everything that may be was released. Visits all
     /// that waits.
     ///

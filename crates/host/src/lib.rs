@@ -4,7 +4,8 @@
 //! So far: the catalog in force, where calls go, what becomes of them at their partition and at the
 //! coordinator, when what a partition reports is released, how the schema changes, which rows
 //! expire, which calls tasks make when, which snapshots begin when, how a log is replayed,
-//! how a leader sends its log, how a follower applies that, and how copies begin a new epoch.
+//! how a leader sends its log, how a follower applies that, how copies begin a new epoch, and how a
+//! leader is moved.
 
 pub mod catalog;
 pub mod cluster_placement;
@@ -16,6 +17,7 @@ pub mod expiry;
 pub mod failures;
 pub mod follower;
 pub mod gate;
+pub mod hand_over;
 pub mod index_hops;
 pub mod leading;
 pub mod load;
@@ -32,6 +34,7 @@ pub mod snapshots;
 pub mod statement_cache;
 pub mod statements;
 pub mod tasks;
+pub mod unavailable;
 
 /// The clock of a host, as it was read at the beginning of a round.
 pub trait HostTime {

@@ -40,6 +40,7 @@ pub struct Placement {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Copies {
     epoch: u32,
+    handed_over: Option<u32>,
     followers: Box<[ThreadId]>,
 }
 
@@ -71,6 +72,9 @@ pub struct PartitionPlacement {
     pub leader: ThreadId,
     /// The other copies that are in sync.
     pub followers: Vec<ThreadId>,
+    /// The epoch before, if its leader has handed the partition over: what was handed to that one
+    /// is answered, or comes back.
+    pub handed_over: Option<u32>,
 }
 
 /// How many hosts, sites and partitions a cluster has.
@@ -124,6 +128,7 @@ impl Placement {
             epoch: FIRST_EPOCH as u32,
             leader,
             followers: Vec::new(),
+            handed_over: None,
         };
         let partitions: Vec<PartitionPlacement> = leaders.map(alone).collect();
         let coordinator = partitions[0].leader;
@@ -163,6 +168,7 @@ impl Placement {
         }
         let copies = |partition: &PartitionPlacement| Copies {
             epoch: partition.epoch,
+            handed_over: partition.handed_over,
             followers: partition.followers.clone().into(),
         };
         let placement = Placement {
@@ -249,9 +255,12 @@ impl Placement {
     /// the only copies of some partitions, is among them.
     pub fn lost_since(&self, before: &Placement) -> Vec<HostId> {
         let is_deposed = |host: &HostId| {
-            let mut leaders = before.leaders.iter().zip(&self.leaders);
-            leaders.any(|(at, now)| at.host() == *host && at != now)
-                || before.coordinator.host() == *host && before.coordinator != self.coordinator
+            let mut partitions = (0..self.partition_count()).map(PartitionId);
+            partitions.any(|of| {
+                let at = before.leader_of(of);
+                let is_moved = at.host() == *host && at != self.leader_of(of);
+                is_moved && self.copies[of.index()].handed_over != Some(before.epoch_of(of))
+            }) || before.coordinator.host() == *host && before.coordinator != self.coordinator
         };
         let is_lost = |host: &HostId| before.is_up(*host) && !self.is_up(*host);
         let hosts = (0..before.hosts).map(HostId);
@@ -371,6 +380,7 @@ mod tests {
                 epoch: 1,
                 leader: ThreadId::at(HostId(host), 0),
                 followers: Vec::new(),
+                handed_over: None,
             };
             let cluster = ClusterPlacement {
                 hosts: 4,

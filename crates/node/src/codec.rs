@@ -8,16 +8,19 @@
 //! Without a byte form are what only threads of one process can pass, a socket and the way to
 //! a thread that writes files, and the numbers of a thread for `@Statistics`, of which its own host
 //! makes tables.
+//!
+//! Long file: one list of all kinds of messages, each written and read side by side.
 
 use crate::catalog::HostCatalog;
 use crate::connection::ConnectionKey;
 use crate::message::{
-    AdHocCall, ControlRequest, Envelope, ForwardedAnswer, ForwardedCall, MultiOrigin, OneRoundEnd,
-    OneRoundTables, Origin, ViaCall,
+    AdHocCall, BouncedCall, ControlRequest, Envelope, ForwardedAnswer, ForwardedCall, MultiOrigin,
+    OneRoundEnd, OneRoundTables, Origin, SnapshotStep, ViaCall,
 };
 use lockstep_base::bytes::{ByteReader, ByteWriter};
 use lockstep_host::codec as host;
 use lockstep_host::follower::codec::OfCopy;
+use lockstep_host::hand_over::PlannedMove;
 use lockstep_host::index_hops::ViaKey;
 use lockstep_host::names::CatalogNames;
 use lockstep_site::codec::{
@@ -66,6 +69,9 @@ const PREPARE_CHANGE: u8 = 21;
 const CHANGE_PREPARED: u8 = 22;
 const COPY: u8 = 23;
 const CATALOG_IN_FORCE: u8 = 24;
+const SNAPSHOT: u8 = 25;
+const HAND_OVER: u8 = 26;
+const BOUNCED: u8 = 27;
 
 /// What was read.
 pub enum Received {
@@ -124,6 +130,17 @@ pub fn write_message(out: &mut Vec<u8>, message: &Envelope) -> bool {
         Envelope::Copy(message) => {
             out.put_u8(COPY);
             lockstep_host::follower::codec::write(out, message);
+        }
+        Envelope::HandOver(planned) => {
+            out.put_u8(HAND_OVER);
+            out.put_varint(planned.partition.0.into());
+            out.put_varint(planned.to.0.into());
+            out.put_varint(planned.epoch.into());
+        }
+        Envelope::Bounced(bounced) => {
+            out.put_u8(BOUNCED);
+            out.put_varint(bounced.epoch);
+            put_call(out, &bounced.call);
         }
         Envelope::Control(request) => return put_request(out, request),
         other => return write_from_control(out, other),
@@ -199,8 +216,17 @@ pub fn read_message<O>(bytes: &[u8], names: &mut CatalogNames<'_, O, Catalog>) -
                 .map(|message| Received::Message(Envelope::FromPartition(message)));
         }
         SYSTEM_CALL | SCHEMA_DECIDED | SURVEYED | EXPIRY_SEEN | PREPARE_CHANGE
-        | CHANGE_PREPARED | CATALOG_IN_FORCE => {
+        | CHANGE_PREPARED | CATALOG_IN_FORCE | SNAPSHOT => {
             Envelope::Control(Box::new(read_request(kind, reader)?))
+        }
+        HAND_OVER => Envelope::HandOver(PlannedMove {
+            partition: read_partition(reader, names.partition_count)?,
+            to: HostId(read_number(reader, "host")?),
+            epoch: read_number(reader, "epoch")?,
+        }),
+        BOUNCED => {
+            let epoch = reader.varint()?;
+            Envelope::Bounced(Box::new(BouncedCall { epoch, call: read_call(reader)? }))
         }
         COPY => Envelope::Copy(Box::new(read_of_copy(reader, names.partition_count)?)),
         GATHER => Envelope::Gather { request: reader.varint()?, validate: reader.u8()? != 0 },
@@ -472,11 +498,74 @@ fn put_request(out: &mut Vec<u8>, request: &ControlRequest) -> bool {
             out.put_varint(host.0.into());
             out.put_varint(*catalog_version);
         }
+        ControlRequest::Snapshot { host, nonce, step } => {
+            out.put_u8(SNAPSHOT);
+            out.put_varint(host.0.into());
+            out.put_counted(nonce.as_bytes());
+            put_step(out, step);
+        }
         ControlRequest::SchemaAnswer { .. }
         | ControlRequest::CatalogTaken { .. }
         | ControlRequest::Gathered { .. } => return false,
     }
     true
+}
+
+fn put_step(out: &mut Vec<u8>, step: &SnapshotStep) {
+    match step {
+        SnapshotStep::Prepare { epoch, catalog_version, cluster, request } => {
+            out.put_u8(0);
+            out.put_varint(*epoch);
+            out.put_varint(*catalog_version);
+            out.extend_from_slice(cluster);
+            out.put_counted(request.as_bytes());
+        }
+        SnapshotStep::Prepared { host_name, problem } => {
+            out.put_u8(1);
+            out.put_counted(host_name.as_bytes());
+            put_problem(out, problem.as_deref());
+        }
+        SnapshotStep::Saved { problem } => {
+            out.put_u8(2);
+            put_problem(out, problem.as_deref());
+        }
+        SnapshotStep::GiveUp => out.put_u8(3),
+    }
+}
+
+fn read_step(reader: &mut ByteReader<'_>) -> Read<SnapshotStep> {
+    Ok(match reader.u8()? {
+        0 => {
+            let (epoch, catalog_version) = (reader.varint()?, reader.varint()?);
+            let mut cluster = [0; 16];
+            cluster.copy_from_slice(reader.take(16)?);
+            let request = read_text(reader)?;
+            SnapshotStep::Prepare { epoch, catalog_version, cluster, request }
+        }
+        1 => {
+            let host_name = read_text(reader)?;
+            SnapshotStep::Prepared { host_name, problem: read_problem(reader)? }
+        }
+        2 => SnapshotStep::Saved { problem: read_problem(reader)? },
+        3 => SnapshotStep::GiveUp,
+        other => return Err(MessageError::Unknown("a step of a snapshot of kind", other.into())),
+    })
+}
+
+fn put_problem(out: &mut Vec<u8>, problem: Option<&str>) {
+    out.put_u8(u8::from(problem.is_some()));
+    problem.iter().for_each(|text| out.put_counted(text.as_bytes()));
+}
+
+fn read_problem(reader: &mut ByteReader<'_>) -> Read<Option<String>> {
+    match reader.u8()? {
+        0 => Ok(None),
+        _ => read_text(reader).map(Some),
+    }
+}
+
+fn read_text(reader: &mut ByteReader<'_>) -> Read<String> {
+    Ok(String::from_utf8_lossy(reader.counted()?).into_owned())
 }
 
 fn read_request(kind: u8, reader: &mut ByteReader<'_>) -> Read<ControlRequest> {
@@ -508,6 +597,11 @@ fn read_request(kind: u8, reader: &mut ByteReader<'_>) -> Read<ControlRequest> {
         CATALOG_IN_FORCE => ControlRequest::CatalogInForce {
             host: HostId(read_number(reader, "host")?),
             catalog_version: reader.varint()?,
+        },
+        SNAPSHOT => ControlRequest::Snapshot {
+            host: HostId(read_number(reader, "host")?),
+            nonce: read_text(reader)?,
+            step: read_step(reader)?,
         },
         SURVEYED => {
             let (thread, tables) = host::read_survey(reader)?;

@@ -13,6 +13,7 @@ use lockstep_exec::watch::{Caller, TimeLimit};
 use lockstep_host::codec::SurveyedTable;
 use lockstep_host::copies::{FollowedPiece, Opening};
 use lockstep_host::follower::codec::OfCopy;
+use lockstep_host::hand_over::PlannedMove;
 use lockstep_host::index_hops::ViaKey;
 use lockstep_host::placement::Placement;
 use lockstep_host::statements::StatementVia;
@@ -20,6 +21,7 @@ use lockstep_site::{
     ExpiryPoll, ExpiryUnitId, FromPartition, IndexHop, MultiCall, Numbered, OneRoundAnswer,
     OneRoundCall, StatementCall, ToPartition, ViaNext, ViaStep,
 };
+use lockstep_txn::replica::ReplicaStream;
 use lockstep_types::{Failure, HostId, PartitionId, Status, TableId, ThreadId};
 use mio::net::TcpStream;
 use std::sync::Arc;
@@ -242,6 +244,15 @@ pub enum ControlRequest {
         /// Why it cannot be.
         failure: Option<Box<Failure>>,
     },
+    /// Between hosts: a step of a snapshot of all of them.
+    Snapshot {
+        /// The host that says it.
+        host: HostId,
+        /// The snapshot's name.
+        nonce: String,
+        /// What it says.
+        step: SnapshotStep,
+    },
     /// A schema change is decided.
     SchemaDecided {
         /// Whether it is in force.
@@ -294,6 +305,36 @@ pub enum ControlRequest {
     },
 }
 
+/// What control threads say to each other of a snapshot of all hosts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SnapshotStep {
+    /// From the host that leads: be ready for the snapshot's transaction.
+    Prepare {
+        /// The epoch of the placement.
+        epoch: u64,
+        /// The version of the catalog.
+        catalog_version: u64,
+        /// The name that all parts have in common.
+        cluster: [u8; 16],
+        /// What is saved where, as the parameter of `@SnapshotSave`.
+        request: String,
+    },
+    /// To it: the host is ready.
+    Prepared {
+        /// Its name in the answer.
+        host_name: String,
+        /// Why it is not ready.
+        problem: Option<String>,
+    },
+    /// To it: the host's part is complete.
+    Saved {
+        /// Why it is not.
+        problem: Option<String>,
+    },
+    /// From it: the snapshot is given up, and nothing of it stays.
+    GiveUp,
+}
+
 /// A message between threads of two hosts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostMessage {
@@ -311,6 +352,27 @@ pub struct OpeningHere {
     /// What the copies here have determined.
     pub opening: Opening,
     /// Of a copy that followed: its end of the command log, if there is one.
+    pub(crate) log: Option<SiteLog>,
+}
+
+/// A call that came to a thread which cannot run it, on its way back to the thread where it came
+/// in: nothing has happened, and it goes where it belongs.
+pub struct BouncedCall {
+    /// The epoch of the placement by which it was sent back: the other thread waits for that.
+    pub epoch: u64,
+    /// The call.
+    pub call: ForwardedCall,
+}
+
+/// A leader of this host that was drained and follows from now on.
+pub struct SteppedDownHere {
+    /// Which partition.
+    pub partition: PartitionId,
+    /// The site that has the copy.
+    pub site: ThreadId,
+    /// Its sealed stream.
+    pub stream: ReplicaStream,
+    /// Its end of the command log, if there is one.
     pub(crate) log: Option<SiteLog>,
 }
 
@@ -386,6 +448,17 @@ pub enum Envelope {
     Open(Box<OpeningHere>),
     /// From the thread of the links: another placement is in force.
     Placement(Arc<Placement>),
+    /// From the thread of the links: the leaders that are to be moved.
+    Moves(Arc<[PlannedMove]>),
+    /// From the coordinator to the leader of a partition: it is to be moved, and nothing over
+    /// several partitions is in progress.
+    HandOver(PlannedMove),
+    /// For the thread of the links: a leader is drained and sealed.
+    HandedOver(PlannedMove),
+    /// For the thread of the links: a leader follows from now on.
+    SteppedDown(Box<SteppedDownHere>),
+    /// From a thread that cannot run a call, to the one where it came in.
+    Bounced(Box<BouncedCall>),
     /// For the thread of the links: a message for a thread of another host.
     Outgoing(Box<HostMessage>),
     /// From the thread of the links: a message from a thread of another host, in its byte form.
@@ -444,7 +517,10 @@ impl Envelope {
     #[inline]
     pub fn prefetch(&self) {
         match self {
-            Envelope::OneRound(_, call) => prefetch::to_read(&**call),
+            Envelope::OneRound(_, call) => {
+                prefetch::counts_to_write(call);
+                prefetch::to_read(&**call);
+            }
             Envelope::ToPartition(Numbered {
                 message: ToPartition::OneRound { call, .. }, ..
             }) => prefetch::to_read(&**call),

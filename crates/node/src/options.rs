@@ -169,6 +169,9 @@ options! {
         "With copies: how long a site may be busy with one statement before its host gives up the \
          leases of the site's partitions and is replaced. Longer than query_timeout_ms and \
          write_timeout_ms.";
+    hand_over_timeout_ms: Milliseconds = 5_000, 10, 3_600_000, "ms",
+        "With copies: how long a leader that is moved to another host may take to end what is in \
+         progress. Meanwhile no transaction over several partitions begins. Then it stays.";
     login_timeout_ms: Milliseconds = 30_000, 100, 3_600_000, "ms",
         "How long a new connection may take to log in.";
     max_outstanding_calls: Count = 4_096, 16, 1_000_000, "calls",

@@ -189,6 +189,10 @@ system_procedures! {
             ("partitioning value", Bytes), ("table", Text), ("upsert", TinyInt), ("rows", Rows),
         ]],
     ).by(AnsweredBy::Partition);
+    MigratePartitionLeader = procedure(
+        "Moves the leader of a partition to a host with a copy that is in sync.",
+        &[&[("partition", Integer), ("host", Integer)]],
+    ).checked().administrators();
     Note = procedure("Writes a line into the log.", &[&[("text", Text)]])
         .checked().while_stopping().tasks(&[1]);
     Pause = procedure("Pauses the host: the client port only reads.", &[&[]])
@@ -202,6 +206,10 @@ system_procedures! {
         "Refuses calls from now on, and returns the number for `@Shutdown` to save a snapshot.",
         &[&[]],
     ).checked().administrators().while_stopping();
+    PrepareStopNode = procedure(
+        "Moves the leaders of a host's partitions to hosts with copies that are in sync.",
+        &[&[("host", Integer)]],
+    ).checked();
     ProfCtl = procedure("Answers as a server without a profiler.", &[&[("command", Text)]])
         .checked();
     Promote = procedure("Fails: the cluster is not a replica of another one.", &[&[]]).checked();
@@ -272,8 +280,6 @@ pub const ABSENT: &[(&str, &str)] = &[
     ("@ElasticRemoveNT", "elastic resizing needs several hosts, and this cluster has one"),
     ("@ExportControl", "this release exports no streams"),
     ("@JStack", "thread dumps are Java's; use gdb or perf on this process"),
-    ("@MigratePartitionLeader", "this cluster has one host, which leads all partitions"),
-    ("@PrepareStopNode", "this cluster has one host: shut it down instead"),
     ("@ResetDR", "this release has no replication between clusters"),
     ("@StopReplicas", "this release has no replicas"),
     ("@TopicControl", "this release has no topics"),

@@ -25,6 +25,7 @@ use std::sync::Arc;
 mod awaited;
 mod confirm;
 mod ending;
+mod held_back;
 mod invariants;
 mod one_round;
 mod overtaken;
@@ -100,6 +101,8 @@ pub struct Coordinator<O, C> {
     pub(crate) catalog_version: u64,
     /// See [`CoordinatorOutput::Stale`].
     is_overtaken: bool,
+    /// Begins nothing: see [`Coordinator::hold_back`].
+    is_held_back: bool,
     /// Begins nothing until partitions have reported, see [`crate::fence`].
     take_over: TakeOver,
     /// Commits that the leader of a partition may not have heard of when it is lost.
@@ -139,6 +142,7 @@ impl<O, C: Clone> Coordinator<O, C> {
             late: VecDeque::new(),
             catalog_version: 0,
             is_overtaken: false,
+            is_held_back: false,
             take_over: TakeOver::None,
             outcomes: OutcomeMemory::default(),
             confirmations: Confirmations::none(ring.partition_count()),
@@ -254,6 +258,7 @@ impl<O, C: Clone> Coordinator<O, C> {
     /// Begins the transactions that may begin.
     pub(crate) fn begin(&mut self, now_us: i64, outputs: &mut Vec<CoordinatorOutput<O, C>>) {
         while !self.is_overtaken
+            && !self.is_held_back
             && self.take_over.is_over()
             && self.confirmations.may_begin()
             && let Some((queued, transaction)) = self.initiator.begin_next(now_us / 1000)

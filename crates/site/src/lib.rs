@@ -43,7 +43,7 @@ pub use message::{
     StatementCall, StatementProfile, TableSwap, TaskEntries, ToPartition, Writers,
 };
 pub use one_round::{OneRoundCall, OneRoundCalls, OneRoundRequest, write_tables_in_order};
-pub use partition::{DecidedLater, Site};
+pub use partition::{DecidedLater, Site, SteppedDown};
 pub use quiet::change_quiet_sites;
 pub use threaded::{FromThread, ToThread};
 pub use via::{IndexHop, ViaNext, ViaStep};

@@ -44,6 +44,33 @@ pub struct OneRoundRequest<'a> {
     pub near: PartitionId,
 }
 
+/// Calls that a partition is done with at most, before it gives them up.
+const ENDED_CALLS: usize = 16;
+
+/// Calls that a partition is done with. The count of those who have a call comes from another
+/// core: it is asked for when the call ends, and changed a little later, so that nobody waits.
+#[derive(Default)]
+pub(crate) struct EndedCalls {
+    calls: Vec<Arc<OneRoundCall>>,
+}
+
+impl EndedCalls {
+    #[inline]
+    pub(crate) fn push(&mut self, call: Arc<OneRoundCall>) {
+        prefetch::counts_to_write(&call);
+        if self.calls.len() >= ENDED_CALLS {
+            self.calls.clear();
+        }
+        self.calls.push(call);
+    }
+
+    /// Gives them up.
+    #[inline]
+    pub(crate) fn clear(&mut self) {
+        self.calls.clear();
+    }
+}
+
 /// Bytes of an invocation that lie in the call itself.
 const FEW_BYTES: usize = 128;
 /// The same for partitions: those of its parts, those that take part, and those that write.
@@ -350,6 +377,7 @@ impl OneRoundCalls {
         let is_free = self.ended.front_mut().is_some_and(|call| Arc::get_mut(call).is_some());
         let kept = if is_free { self.ended.pop_front() } else { None };
         if let Some(next) = self.ended.front() {
+            prefetch::counts_to_write(next);
             prefetch::to_write(&**next);
         }
         let mut call = kept.unwrap_or_else(|| Arc::new(OneRoundCall::of(request.procedure)));

@@ -11,6 +11,7 @@ mod messages;
 mod replay;
 mod settled;
 mod snapshot;
+mod step_down;
 mod tasks;
 
 use crate::counts::SpeculationCounts;
@@ -21,7 +22,7 @@ use crate::message::{
     AnswerForm, FromPartition, RoundAnswer, RoundTasks, SchemaTask, StatementCall,
     StatementProfile, TaskEntries, ToPartition, Writers,
 };
-use crate::one_round::OneRoundCall;
+use crate::one_round::{EndedCalls, OneRoundCall};
 use crate::parameters::with_parameters;
 use crate::tables::{write_count, write_other_answer};
 pub use epoch::DecidedLater;
@@ -42,6 +43,7 @@ use logging::Logged;
 pub(crate) use logging::writes;
 use settled::{Point, SettleFloor};
 use std::sync::Arc;
+pub use step_down::SteppedDown;
 
 /// What the coordinator asked for.
 #[derive(Debug)]
@@ -96,6 +98,8 @@ pub struct Site<H, A, C> {
     write_limit: Option<TimeLimit>,
     /// Memory for answers to calls of one round.
     answer_memory: Vec<Vec<u8>>,
+    /// Calls of one round that are committed.
+    ended_calls: EndedCalls,
     /// It has followers, which need what recovery makes again.
     is_followed: bool,
     /// After an abort, until what ran after it has run again and is decided.
@@ -155,6 +159,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
             part_limit: limits.part_limit(),
             write_limit: limits.write_limit(),
             answer_memory: Vec::new(),
+            ended_calls: EndedCalls::default(),
             is_followed: false,
             settle_floor: None,
             replayed_without: None,
@@ -467,7 +472,9 @@ impl<H, A, C: Clone> Site<H, A, C> {
         writers: Option<Writers>,
         effects: &mut Vec<PartitionEffect<H, A, C>>,
     ) {
-        self.initiator.commit(transaction);
+        if let Some(Work::OneRound(call, _)) = self.initiator.commit(transaction) {
+            self.ended_calls.push(call);
+        }
         while let Some((call, answer)) = self.initiator.release() {
             effects.push(PartitionEffect::Answer(call, answer));
         }
@@ -515,6 +522,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
     /// What is due between log entries and should keep no caller waiting.
     #[inline]
     pub fn maintain(&mut self) {
+        self.ended_calls.clear();
         self.database.maintain();
     }
 

@@ -271,9 +271,11 @@ impl<H, A, F, M: Copy> SinglePartitionInitiator<H, A, F, M> {
     }
 
     /// The transaction is committed. Everything up to the next undecided one is safe: its answers
-    /// are to be taken ([`SinglePartitionInitiator::release`]) until there is none.
-    pub fn commit(&mut self, transaction: TransactionId) {
-        self.take_decided(transaction);
+    /// are to be taken ([`SinglePartitionInitiator::release`]) until there is none. Gives what it
+    /// did here last, if others may have it too: of a transaction in several rounds nothing is
+    /// left.
+    pub fn commit(&mut self, transaction: TransactionId) -> Option<F> {
+        self.take_decided(transaction)
     }
 
     /// The next answer that is safe, in order, with its call. They are taken one by one, because
@@ -340,16 +342,16 @@ impl<H, A, F, M: Copy> SinglePartitionInitiator<H, A, F, M> {
     }
 
     /// Takes the transaction off; decisions come in the order in which the partition ran.
-    fn take_decided(&mut self, transaction: TransactionId) -> M {
-        if let Some((by, mark)) = self.stopped.take() {
+    fn take_decided(&mut self, transaction: TransactionId) -> Option<F> {
+        if let Some((by, _)) = self.stopped.take() {
             assert_eq!(by, transaction, "a decision on what was never begun");
-            return mark;
+            return None;
         }
         match self.speculated.pop_front() {
-            Some(Speculated::Fragments { fragments, mark })
+            Some(Speculated::Fragments { fragments, .. })
                 if fragments.transaction == transaction =>
             {
-                mark
+                Some(fragments.work)
             }
             _ => panic!("the decision on {transaction:?} is not the next that is due here"),
         }

@@ -93,6 +93,7 @@ fn read_rows(disk: &MemoryDisk, bytes: u64) {
         content: ContentKind::Native,
         transaction: 7,
         created_ms: 0,
+        part: None,
         catalog_version: 1,
         planning: Vec::new(),
         positions: vec![PartitionPosition::default()],

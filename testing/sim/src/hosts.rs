@@ -16,30 +16,34 @@ use lockstep_base::random::SeededRandom;
 use lockstep_cluster::{ClusterState, HostState, Options, Shape};
 use lockstep_host::copies::{FollowedPiece, Opening};
 use lockstep_host::follower::codec::OfCopy;
+use lockstep_host::hand_over::PlannedMove;
 use lockstep_host::placement::{ClusterPlacement, Placement};
 use lockstep_host::recovery::LoggedChange;
 use lockstep_host::schema::change::CatalogChange;
-use lockstep_host::serving::Serving;
 use lockstep_host::several::CoordinatorCall;
 use lockstep_plan::Catalog;
-use lockstep_site::{
-    FromPartition, MultiCall, MultiWork, Numbered, SchemaTask, SiteLimits, StopEverything,
-};
+use lockstep_site::{FromPartition, Numbered, SchemaTask, SiteLimits, StopEverything};
 use lockstep_sql::Limits;
 use lockstep_types::{Failure as CallFailure, HashRing, HostId, Outcome, PartitionId, Status};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+mod begin;
+mod changes;
 mod chaos;
+mod codes;
 mod epochs;
+mod hops;
 mod host;
 mod judge;
 mod members;
+mod moves;
 mod network;
 mod replica;
 mod report;
 mod rest;
+mod unavailable;
 
 use host::Host;
 use judge::Judge;
@@ -62,6 +66,15 @@ const PATIENCE_US: u64 = 1_000_000;
 pub(crate) struct HostCall {
     call: usize,
     work: LocalWork,
+    /// The catalog that it was planned with.
+    catalog_version: u64,
+}
+
+impl HostCall {
+    /// Whether a global index leads it to its row.
+    fn is_led(&self) -> bool {
+        matches!(self.work, LocalWork::Statements(_, Some(_)))
+    }
 }
 
 /// A call that has ended.
@@ -85,6 +98,14 @@ enum Said {
     Follow(FollowedPiece),
     Open(Box<Opening>),
     Placement(Arc<Placement>),
+    /// A client changes the schema.
+    Change(usize),
+    /// Leaders that are to be moved.
+    Moves(Vec<PlannedMove>),
+    /// From the coordinator to a leader that is to be moved.
+    HandOver(PlannedMove),
+    /// A call that another host is to run, with the epoch of the placement that says so.
+    Bounced(usize, u64),
 }
 
 enum Event {
@@ -93,6 +114,7 @@ enum Event {
     ToSite(Said),
     Tick,
     Call(usize, Request),
+    Change(usize),
 }
 
 /// What the hosts of a run have in common.
@@ -104,8 +126,12 @@ struct Shared {
     catalogs: BTreeMap<u64, SimCatalog>,
     /// Changes of the catalog, by version and text.
     tasks: BTreeMap<(u64, Vec<u8>), Arc<SchemaTask<u64>>>,
-    /// By call, the host of its client.
+    natives: Natives,
+    /// The version with the schema of the workload.
+    first_version: u64,
+    /// By call, the host of its client, and what it asks for.
     origins: Vec<HostId>,
+    requests: BTreeMap<usize, Request>,
     answers: Vec<Answer>,
     problem: Option<String>,
     faults: HostFaults,
@@ -127,7 +153,11 @@ impl Shared {
     }
 
     fn end(&mut self, call: usize, status: Status, why: &str) {
-        let outcome = Outcome::failed(CallFailure::new(status, why));
+        self.fail(call, CallFailure::new(status, why));
+    }
+
+    fn fail(&mut self, call: usize, failure: CallFailure) {
+        let outcome = Outcome::failed(failure);
         self.answers.push(Answer { call, outcome, tables: Vec::new(), entry: 0 });
     }
 
@@ -161,6 +191,12 @@ struct Cluster {
     judge: Judge,
     /// Hosts that may be lost because of a fault, and until when.
     disturbed: BTreeMap<usize, u64>,
+    /// The last copy of a partition may be lost.
+    loses_partitions: bool,
+    /// Of the clients' turns, one in as many is a change of the schema; 0: none.
+    changes_one_in: u64,
+    /// Leaders are moved on purpose.
+    moves_leaders: bool,
     report: Report,
 }
 
@@ -204,55 +240,66 @@ fn shape_of(random: &mut SeededRandom) -> Shape {
     Shape { hosts, witnesses: 0, sites_per_host, partitions_per_site: 1, k }
 }
 
+/// The limits of all sites of a run.
+fn limits_of(random: &mut SeededRandom, shape: &Shape, faults: &HostFaults) -> SiteLimits {
+    SiteLimits {
+        held_calls_max: 10_000,
+        speculative_calls_max: if random.chance(4, 5) { 1_000 } else { 0 },
+        speculative_bytes_max: 1 << 20,
+        waiting_multi_calls_max: 10_000,
+        active_multi_calls_max: [1, 3, 64][random.below(3) as usize],
+        transaction_timeout: Some(Duration::from_millis([100, 5_000][random.below(2) as usize])),
+        write_timeout: None,
+        stop_everything: StopEverything::Never,
+        faults: faults.site,
+        result_bytes_max: 1 << 20,
+        temporary_bytes_max: 1 << 24,
+        batch_rows_min: 0,
+        undo_bytes_max: 1 << 30,
+        entry_changes_bytes_max: 64 << 20,
+        digests: shape.k > 0,
+    }
+}
+
 impl Cluster {
     fn new(seed: u64, faults: HostFaults) -> Cluster {
         let mut random = SeededRandom::new(seed ^ 0x05e7_e7a1);
         let shape = shape_of(&mut random);
         let placement = ClusterPlacement::first(&shape).expect("the shapes fit");
         let options = Options { proposal_timeout_us: 1_000_000, ..Options::default() };
-        let limits = SiteLimits {
-            held_calls_max: 10_000,
-            speculative_calls_max: if random.chance(4, 5) { 1_000 } else { 0 },
-            speculative_bytes_max: 1 << 20,
-            waiting_multi_calls_max: 10_000,
-            active_multi_calls_max: [1, 3, 64][random.below(3) as usize],
-            transaction_timeout: Some(Duration::from_millis(
-                [100, 5_000][random.below(2) as usize],
-            )),
-            write_timeout: None,
-            stop_everything: StopEverything::Never,
-            faults: faults.site,
-            result_bytes_max: 1 << 20,
-            temporary_bytes_max: 1 << 24,
-            batch_rows_min: 0,
-            undo_bytes_max: 1 << 30,
-            entry_changes_bytes_max: 64 << 20,
-            digests: shape.k > 0,
-        };
+        let limits = limits_of(&mut random, &shape, &faults);
         let natives = Natives::new(seed);
         let empty = SimCatalog::new(Catalog::default(), &natives);
-        let made = empty.prepare_change(CatalogChange::Ddl(judge::SCHEMA), &natives);
+        let made = empty.prepare_change(CatalogChange::Ddl(&codes::schema()), &natives);
         let task = made.task;
         let version = task.catalog_version;
         let catalog = SimCatalog::of(Arc::clone(&task.catalog));
         let task = Arc::new(task.with_catalog(version));
         let tasks = BTreeMap::from([((version, task.source.to_vec()), task)]);
         let accounts = 2 + random.below(8) as i64;
-        let shared = Shared {
+        let mut shared = Shared {
             random,
             ring: HashRing::new(placement.partitions.len() as u32),
             limits,
             sql_limits: Limits::default(),
             catalogs: BTreeMap::from([(0, empty), (version, catalog)]),
             tasks,
+            natives,
+            first_version: version,
             origins: Vec::new(),
+            requests: BTreeMap::new(),
             answers: Vec::new(),
             problem: None,
             faults,
             report: Report::default(),
         };
+        let loses_partitions = shared.random.chance(1, 4);
+        let changes_one_in = [0, 0, 40, 150][shared.random.below(4) as usize];
         let mut cluster = Cluster {
             now_us: 1_000,
+            loses_partitions,
+            changes_one_in,
+            moves_leaders: shape.k > 0 && seed.is_multiple_of(3),
             shape,
             shared,
             processes: Vec::new(),
@@ -298,14 +345,17 @@ impl Cluster {
         until_us: u64,
         done: impl Fn(&Cluster) -> bool,
     ) -> Result<bool, String> {
-        while let Some(((at_us, _), (number, event))) = self
+        while let Some(((at_us, order), (number, event))) = self
             .events
             .first_key_value()
             .is_some_and(|(key, _)| key.0 <= until_us)
             .then(|| self.events.pop_first().expect("it was there"))
         {
             self.now_us = at_us.max(self.now_us);
-            self.happen(number, event);
+            match self.pause_end_us(number) {
+                Some(end_us) => self.defer(order, end_us, (number, event)),
+                None => self.happen(number, event),
+            }
             self.judge_answers()?;
             if let Some(problem) = self.shared.problem.take() {
                 return Err(problem);
@@ -318,18 +368,30 @@ impl Cluster {
         Ok(false)
     }
 
+    /// When a host that stands still goes on.
+    fn pause_end_us(&self, number: usize) -> Option<u64> {
+        let until_us = self.processes[number].as_ref()?.paused_until_us;
+        (until_us > self.now_us).then_some(until_us)
+    }
+
+    /// What comes to a host that stands still comes when it goes on, in the order in which it was
+    /// sent; any of it first, or a tick.
+    fn defer(&mut self, order: u64, end_us: u64, (number, event): (usize, Event)) {
+        match event {
+            Event::Tick => {
+                let late_us = self.shared.random.below(3_000);
+                self.schedule(end_us + late_us, number, event);
+            }
+            _ => drop(self.events.insert((end_us, order), (number, event))),
+        }
+    }
+
     fn happen(&mut self, number: usize, event: Event) {
-        let Some(process) = &self.processes[number] else {
-            if let Event::Call(call, _) = event {
+        if self.processes[number].is_none() {
+            if let Event::Call(call, _) | Event::Change(call) = event {
                 self.shared.unknown(call);
             }
             return;
-        };
-        if process.paused_until_us > self.now_us {
-            // Whatever it does first when it goes on.
-            let late_us =
-                if matches!(event, Event::Tick) { self.shared.random.below(3_000) } else { 0 };
-            return self.schedule(process.paused_until_us + late_us, number, event);
         }
         let mut process = self.processes[number].take().expect("it runs");
         let (boot_us, wall_us) = process.links.clock.at(self.now_us);
@@ -348,6 +410,7 @@ impl Cluster {
             }
             Event::ToSite(said) => host.take(said, shared),
             Event::Call(call, request) => host.call(call, request, shared),
+            Event::Change(call) => host.call_change(call, shared),
             Event::Tick => {
                 done = links.tick(self.now_us, host);
                 host.expire(shared);
@@ -423,7 +486,14 @@ impl Cluster {
     fn call_at(&mut self, host: usize, (call, request): (usize, Request)) {
         assert_eq!(self.shared.origins.len(), call, "calls are numbered in order");
         self.shared.origins.push(HostId(host as u32));
+        self.shared.requests.insert(call, request.clone());
         self.schedule(self.now_us, host, Event::Call(call, request));
+    }
+
+    fn change_at(&mut self, host: usize, call: usize) {
+        assert_eq!(self.shared.origins.len(), call, "calls are numbered in order");
+        self.shared.origins.push(HostId(host as u32));
+        self.schedule(self.now_us, host, Event::Change(call));
     }
 
     fn serving(&self) -> Vec<usize> {
@@ -443,6 +513,12 @@ impl Cluster {
             return Err(format!("no rest once faults have stopped: {}", self.unrest()));
         }
         self.compare()?;
+        self.report.changes += self.judge_changes()?;
+        let state = self.state().expect("the cluster was formed");
+        let lost = self.left_unavailable(state).expect("the cluster is at rest");
+        if !lost.is_empty() {
+            return self.read_what_is_left(&lost);
+        }
         // A host that was disturbed last may refuse calls for a moment.
         for attempt in 0..READS_AT_REST {
             let serving = self.serving();
@@ -454,68 +530,11 @@ impl Cluster {
                 return Err("a read at rest is not answered".to_string());
             }
             if attempt % 2 == 1 && self.judge.is_last_done() {
-                return Ok(());
+                return self.read_codes();
             }
             self.run_until(self.now_us + TICK_US, |_| false)?;
         }
-        Err("reads at rest fail".to_string())
-    }
-
-    /// The control plane forms the cluster, and all hosts begin to serve.
-    fn form(&mut self) -> Result<(), String> {
-        let limit_us = self.now_us + FORM_US;
-        let is_formed = |it: &Cluster| {
-            let is_ready = |process: &Process| {
-                let now = process.links.now(it.now_us);
-                process.links.state().is_some()
-                    && Serving::may_answer(&process.links.control, now.us)
-            };
-            it.processes.iter().flatten().all(is_ready)
-        };
-        if !self.run_until(limit_us, is_formed)? {
-            return Err("no cluster is formed".to_string());
-        }
-        for process in self.processes.iter_mut().flatten() {
-            process.links.serving.begin();
-        }
-        Ok(())
-    }
-
-    /// The schema and the rows.
-    fn load(&mut self) -> Result<(), String> {
-        let call = self.judge.schema();
-        let work =
-            MultiWork::Schema(Arc::clone(self.shared.tasks.values().next().expect("it is made")));
-        let multi = CoordinatorCall::Multi(Box::new(MultiCall {
-            origin: call,
-            procedure_number: 0,
-            catalog_version: 0,
-            time_limit: None,
-            declared: Vec::new(),
-            home: None,
-            led: None,
-            work,
-        }));
-        self.shared.origins.push(HostId(0));
-        let process = self.processes[0].as_mut().expect("it runs");
-        let request = Request::Statements(Vec::new());
-        process.host.handed.insert(call, (host::Where::Host(HostId(0)), request));
-        process.host.own.push_back(Said::Multi(Box::new(multi)));
-        let is_changed = |it: &Cluster| {
-            let all = it.processes.iter().flatten();
-            it.judge.outstanding == 0 && all.into_iter().all(|process| process.host.version > 0)
-        };
-        if !self.run_until(self.now_us + FORM_US, is_changed)? {
-            return Err("the schema does not come into force".to_string());
-        }
-        for call in self.judge.load() {
-            let host = self.shared.random.below(self.processes.len() as u64) as usize;
-            self.call_at(host, call);
-        }
-        match self.run_until(self.now_us + FORM_US, |it| it.judge.outstanding == 0)? {
-            true => Ok(()),
-            false => Err("the rows are not loaded".to_string()),
-        }
+        Err(format!("reads at rest fail: {}; {}", self.judge.why, self.unrest()))
     }
 
     fn summary(&self) -> Report {

@@ -437,7 +437,7 @@ impl World {
     pub fn fail_all(&mut self) {
         self.note(6);
         let mut outputs = Vec::new();
-        self.coordinator.fail_all(&Failure::graceful(FAILED), &mut outputs);
+        self.coordinator.fail_all(&Failure::graceful(FAILED), 0, &mut outputs);
         self.carry_out(outputs);
     }
 

@@ -23,6 +23,7 @@ pub fn command() -> Command {
         )
         .arg(flag("json", "As JSON"))
         .arg(flag("watch", "Show it again every second, until interrupted"))
+        .subcommands(super::leaders::of_cluster())
 }
 
 /// How often a call is made.
@@ -57,6 +58,9 @@ pub struct Cluster {
 }
 
 pub fn run(arguments: &ArgMatches) -> Result<ExitCode, String> {
+    if let Some((what, arguments)) = arguments.subcommand() {
+        return super::leaders::run(what, arguments);
+    }
     let server = arguments.get_one::<String>("server").map_or("", String::as_str);
     let mut connection = Connection::connect(server, &ConnectOptions::default())
         .map_err(|error| error.to_string())?;
@@ -200,4 +204,27 @@ fn as_text(cluster: &Cluster) -> String {
         out += &format!("unavailable partitions: {unavailable}\n");
     }
     out
+}
+
+#[cfg(test)]
+impl Host {
+    pub fn example(id: i64, state: &str) -> Host {
+        let (name, client, admin) = Default::default();
+        Host { id, name, state: state.to_string(), client, admin }
+    }
+}
+
+#[cfg(test)]
+impl Partition {
+    pub fn example(id: i64, leader: i64, followers: &[i64]) -> Partition {
+        let state = "available".to_string();
+        Partition { id, leader, followers: followers.to_vec(), epoch: 1, state }
+    }
+}
+
+#[cfg(test)]
+impl Cluster {
+    pub fn example(hosts: Vec<Host>, partitions: Vec<Partition>) -> Cluster {
+        Cluster { state: "running".to_string(), epoch: 1, coordinator: 0, hosts, partitions }
+    }
 }

@@ -2,6 +2,7 @@
 //! machine.
 
 pub mod cluster;
+mod leaders;
 mod operate;
 
 use crate::load::server_argument;
@@ -74,6 +75,7 @@ pub fn command() -> Command {
         .subcommand_required(true)
         .subcommand(snapshot)
         .subcommand(cluster::command())
+        .subcommand(leaders::of_host())
         .subcommands(operate::commands())
 }
 
@@ -81,6 +83,10 @@ pub fn run(arguments: &ArgMatches) -> Result<ExitCode, String> {
     match arguments.subcommand() {
         Some(("snapshot", arguments)) => run_snapshot(arguments),
         Some(("cluster", arguments)) => cluster::run(arguments),
+        Some(("host", arguments)) => {
+            let (what, arguments) = arguments.subcommand().expect("clap requires a subcommand");
+            leaders::run(what, arguments)
+        }
         Some((what, arguments)) => operate::run(what, arguments),
         None => unreachable!("a subcommand is required"),
     }

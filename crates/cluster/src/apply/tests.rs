@@ -94,11 +94,18 @@ fn a_lost_host_leaves_its_partitions_to_the_in_sync_copies_in_a_new_epoch() {
 fn the_last_copy_of_a_partition_is_never_taken_out() {
     let mut state = formed(3, 0, 2, 1);
     assert_eq!(run(&mut state, lost(0)), Verdict::Applied);
+    assert_eq!(state.coordinator, HostId(1));
     let placed = state.partitions.clone();
-    let Verdict::Refused(Refusal::LastCopy(partitions)) = run(&mut state, lost(1)) else {
-        panic!("two hosts of three cannot be lost with K = 1");
-    };
-    assert_eq!((state.epoch, &state.partitions), (Epoch(2), &placed), "the host stays listed");
+    assert_eq!(run(&mut state, lost(1)), Verdict::Applied);
+    assert_eq!((state.epoch, state.coordinator), (Epoch(3), HostId(2)), "the rest goes on");
+    for (was, is) in placed.iter().zip(&state.partitions) {
+        let mut left: Vec<Copy> = was.copies.clone();
+        left.retain(|copy| copy.host != HostId(1) || was.copies.len() == 1);
+        assert_eq!(is.copies, left, "of what no other host has the host stays listed");
+    }
+    let partitions: Vec<PartitionId> = state.partitions_of(HostId(1)).collect();
+    assert!(!partitions.is_empty(), "two hosts of three are too many with K = 1");
+    assert_eq!(run(&mut state, lost(1)), Verdict::Refused(Refusal::LastCopy(partitions.clone())));
     assert_eq!(state.missing, partitions.iter().copied().collect());
     assert_eq!(state.hosts[&HostId(1)].state, HostState::Down);
     // An administrator can give up what is lost, and nothing else.
@@ -122,7 +129,7 @@ fn the_last_copy_of_a_partition_is_never_taken_out() {
     assert_eq!(run(&mut state, Command::Restarted { host, incarnation }), Verdict::Applied);
     let resume = Command::Resume { hosts: vec![(host, incarnation)] };
     assert_eq!(run(&mut state, resume), Verdict::Applied);
-    assert!(state.missing.is_empty() && state.epoch == Epoch(3));
+    assert!(state.missing.is_empty() && state.epoch == Epoch(4));
     let partition = state.partitions_of(host).next().expect("it has copies");
     let epoch = state.partitions[partition.index()].epoch;
     let alone = state.partitions.iter().position(|p| p.copies.len() == 1).expect("one was lost");

@@ -77,6 +77,7 @@ pub fn candidates(
         match found.manifest {
             Ok(manifest) => {
                 let is_whole_host = manifest.content == ContentKind::Native
+                    && manifest.part.is_none()
                     && manifest.cluster == cluster
                     && manifest.positions.len() == partitions as usize;
                 if !is_whole_host {

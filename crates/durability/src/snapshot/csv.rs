@@ -6,9 +6,9 @@ use lockstep_types::geography::text::text_of;
 use lockstep_types::{Datum, SqlType};
 use std::io::Write;
 
-/// The name of a table's file.
-pub fn file_name(nonce: &str, table: &str) -> String {
-    format!("{nonce}-{table}-host_0.csv")
+/// The name of a table's file, by the host that writes it.
+pub fn file_name(nonce: &str, table: &str, host: u32) -> String {
+    format!("{nonce}-{table}-host_{host}.csv")
 }
 
 /// Appends a row with its line end.

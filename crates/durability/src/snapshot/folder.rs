@@ -4,11 +4,10 @@ use super::manifest::{FileEntry, MANIFEST_BYTES_MAX, Manifest};
 use super::{ContentKind, FORMAT, ROWS_HEADER_BYTES, ROWS_MAGIC, SnapshotError};
 use crate::directory::ClusterId;
 use lockstep_env::{Disk, DiskError, DiskErrorKind, OpenMode};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The longest name of a snapshot.
 const NONCE_BYTES_MAX: usize = 100;
-const MANIFEST_ENDING: &str = "-host_0.manifest";
 
 /// A snapshot of which there are files.
 #[derive(Debug, Clone)]
@@ -32,7 +31,9 @@ impl FoundSnapshot {
 
     /// Whether all files are there, as long as they should be.
     pub fn is_complete(&self) -> bool {
-        self.manifest.is_ok() && self.missing().next().is_none()
+        let manifest = self.manifest.as_ref();
+        manifest.is_ok_and(|manifest| manifest.lacked_partitions().next().is_none())
+            && self.missing().next().is_none()
     }
 
     /// Bytes of all files that are there.
@@ -66,41 +67,67 @@ pub fn check_nonce(nonce: &str) -> Result<(), String> {
 
 /// The name of a snapshot's manifest.
 pub fn manifest_name(nonce: &str) -> String {
-    format!("{nonce}{MANIFEST_ENDING}")
+    manifest_name_of(nonce, 0)
+}
+
+/// The name of the manifest of a host's part.
+pub fn manifest_name_of(nonce: &str, host: u32) -> String {
+    format!("{nonce}-host_{host}.manifest")
 }
 
 /// The manifest before it is whole.
-pub(super) fn partial_name(nonce: &str) -> String {
-    format!("{nonce}{MANIFEST_ENDING}.partial")
+pub(super) fn partial_name(nonce: &str, host: u32) -> String {
+    format!("{nonce}-host_{host}.manifest.partial")
 }
 
 /// The manifest of a snapshot that is being removed.
-fn removed_name(nonce: &str) -> String {
-    format!("{nonce}{MANIFEST_ENDING}.removed")
+fn removed_name(nonce: &str, host: u32) -> String {
+    format!("{nonce}-host_{host}.manifest.removed")
 }
 
 /// The name of the file with a partition's rows.
 pub fn rows_name(nonce: &str, partition: u32) -> String {
-    format!("{nonce}-host_0-site_{partition}.rows")
+    rows_name_of(nonce, 0, partition)
+}
+
+/// The name of the file with the rows of a partition that a host saved.
+pub fn rows_name_of(nonce: &str, host: u32, partition: u32) -> String {
+    format!("{nonce}-host_{host}-site_{partition}.rows")
 }
 
 /// The name of the file with the Java classes.
-pub fn classes_name(nonce: &str) -> String {
-    format!("{nonce}-host_0.classes")
+pub fn classes_name(nonce: &str, host: u32) -> String {
+    format!("{nonce}-host_{host}.classes")
+}
+
+/// Which host wrote the file of a snapshot with this name.
+pub fn host_of(name: &str) -> Option<u32> {
+    let (_, rest) = name.rsplit_once("-host_")?;
+    let end = rest.find(|next: char| !next.is_ascii_digit())?;
+    rest[..end].parse().ok()
 }
 
 /// Whose rows the file of this name has, if that is what it is.
-fn partition_of(name: &str, nonce: &str) -> Option<u32> {
-    let rest = name.strip_prefix(nonce)?.strip_prefix("-host_0-site_")?;
-    let partition = rest.strip_suffix(".rows")?.parse().ok()?;
-    (rows_name(nonce, partition) == name).then_some(partition)
+pub fn partition_of(name: &str, nonce: &str) -> Option<u32> {
+    let rest = name.strip_prefix(nonce)?.strip_prefix("-host_")?;
+    let (host, rest) = rest.split_once("-site_")?;
+    let (host, partition) = (host.parse().ok()?, rest.strip_suffix(".rows")?.parse().ok()?);
+    (rows_name_of(nonce, host, partition) == name).then_some(partition)
+}
+
+/// The hosts with a manifest of the snapshot among these files, whose names these endings have.
+fn hosts_with<'n>(
+    names: impl Iterator<Item = &'n String>,
+    name_of: impl Fn(u32) -> String,
+) -> BTreeSet<u32> {
+    names.filter_map(|name| host_of(name).filter(|host| name_of(*host) == *name)).collect()
 }
 
 /// The snapshot that a file belongs to, by its name.
 fn nonce_of(name: &str) -> Option<&str> {
     let endings =
         [".manifest", ".manifest.partial", ".manifest.removed", ".rows", ".csv", ".classes"];
-    if !endings.iter().any(|ending| name.ends_with(ending)) || !name.contains("-host_0") {
+    if !endings.iter().any(|ending| name.ends_with(ending)) || host_of(name).is_none() {
         return None;
     }
     let (nonce, _) = name.split_once('-')?;
@@ -126,7 +153,9 @@ pub fn scan(disk: &dyn Disk, folder: &str) -> Result<Vec<FoundSnapshot>, Snapsho
         }
     }
     let found = by_nonce.into_iter().map(|(nonce, (present, unreadable))| {
-        let manifest = read_manifest(disk, folder, &nonce);
+        let names = present.iter().map(|(name, _)| name);
+        let names = names.chain(unreadable.iter().map(|(name, _)| name));
+        let manifest = read_parts(disk, folder, &nonce, names);
         FoundSnapshot { nonce, present, unreadable, manifest }
     });
     Ok(found.collect())
@@ -156,17 +185,38 @@ fn is_begun_rows(
     Ok(read == 0 || own && read == ROWS_HEADER_BYTES)
 }
 
-/// Reads a snapshot's manifest.
+/// Reads a snapshot's manifest; those of several hosts, as far as they are there, as one.
 ///
 /// # Errors
-/// It is not there, damaged, or of a newer release.
+/// It is not there, damaged, or of a newer release; the parts are of several snapshots.
 pub fn read_manifest(
     disk: &dyn Disk,
     folder: &str,
     nonce: &str,
 ) -> Result<Manifest, SnapshotError> {
-    let name = manifest_name(nonce);
-    read_manifest_as(disk, folder, nonce, &name).map(|(manifest, _)| manifest)
+    read_parts(disk, folder, nonce, disk.list(folder)?.iter())
+}
+
+/// The manifest of a snapshot that has files of these names.
+fn read_parts<'n>(
+    disk: &dyn Disk,
+    folder: &str,
+    nonce: &str,
+    names: impl Iterator<Item = &'n String>,
+) -> Result<Manifest, SnapshotError> {
+    let hosts = hosts_with(names, |host| manifest_name_of(nonce, host));
+    let first = hosts.first().copied().unwrap_or(0);
+    let name = manifest_name_of(nonce, first);
+    let (mut manifest, _) = read_manifest_as(disk, folder, nonce, &name)?;
+    for host in hosts.into_iter().filter(|host| *host != first) {
+        let name = manifest_name_of(nonce, host);
+        let (part, _) = read_manifest_as(disk, folder, nonce, &name)?;
+        manifest.join(part).map_err(|problem| {
+            let file = disk.shown(&path(folder, &name));
+            SnapshotError::refused(file, problem, "move the files of the other one elsewhere")
+        })?;
+    }
+    Ok(manifest)
 }
 
 /// The manifest in a file of this name, with the file's length.
@@ -217,6 +267,12 @@ pub fn newest(
             SnapshotError::refused(shown, problem, "restore the file from a copy")
         });
         match found.manifest {
+            Ok(manifest) if manifest.part.is_some() => {
+                let file = disk.shown(&path(folder, &manifest_name(&manifest.nonce)));
+                let problem = "it is a snapshot of several hosts";
+                let remedy = "restore it into a running host by @SnapshotRestore";
+                problems.push(SnapshotError::refused(file, problem, remedy));
+            }
             Ok(manifest) if missing.is_none() => {
                 let is_newer = |best: &Manifest| manifest.transaction > best.transaction;
                 if manifest.content == ContentKind::Native && sound.as_ref().is_none_or(is_newer) {
@@ -232,9 +288,8 @@ pub fn newest(
     Ok((sound, problems))
 }
 
-/// Removes a snapshot: the files that its manifest names, and no other. The manifest goes first, to
-/// a name of its own, so that no part of the snapshot looks whole, and a removal that was stopped
-/// half way can be ended. Gives the names and lengths of the files.
+/// Removes a snapshot: the files that its manifest names, and no other; of several hosts those of
+/// all whose manifests are here. Gives the names and lengths of the files.
 ///
 /// # Errors
 /// There is no sound manifest; a file cannot be removed.
@@ -243,7 +298,31 @@ pub fn remove(
     folder: &str,
     nonce: &str,
 ) -> Result<Vec<(String, u64)>, SnapshotError> {
-    let (name, removed) = (manifest_name(nonce), removed_name(nonce));
+    let names = disk.list(folder)?;
+    let mut hosts = hosts_with(names.iter(), |host| manifest_name_of(nonce, host));
+    hosts.append(&mut hosts_with(names.iter(), |host| removed_name(nonce, host)));
+    if hosts.is_empty() {
+        hosts.insert(0);
+    }
+    let mut files = Vec::new();
+    for host in hosts {
+        files.append(&mut remove_part(disk, folder, nonce, host)?);
+    }
+    Ok(files)
+}
+
+/// Removes what a host saved of a snapshot. The manifest goes first, to a name of its own, so that
+/// no part of the snapshot looks whole, and a removal that was stopped half way can be ended.
+///
+/// # Errors
+/// As for [`remove`].
+pub fn remove_part(
+    disk: &dyn Disk,
+    folder: &str,
+    nonce: &str,
+    host: u32,
+) -> Result<Vec<(String, u64)>, SnapshotError> {
+    let (name, removed) = (manifest_name_of(nonce, host), removed_name(nonce, host));
     let (manifest, length) = match read_manifest_as(disk, folder, nonce, &name) {
         Ok(found) => {
             disk.rename(&path(folder, &name), &path(folder, &removed))?;
@@ -300,10 +379,11 @@ pub fn remove_unfinished(
     cluster: ClusterId,
 ) -> Result<(), SnapshotError> {
     let names = disk.list(folder)?;
-    if names.contains(&removed_name(nonce)) {
+    if names.contains(&removed_name(nonce, 0)) {
         remove(disk, folder, nonce)?;
     }
-    let other = [(partial_name(nonce), &b"LockstepDB snapshot"[..]), (classes_name(nonce), b"PK")];
+    let partial = partial_name(nonce, 0);
+    let other = [(partial, &b"LockstepDB snapshot"[..]), (classes_name(nonce, 0), b"PK")];
     for name in names {
         let is_rows = partition_of(&name, nonce).is_some_and(|partition| {
             is_begun_rows(disk, &path(folder, &name), cluster, partition).unwrap_or(false)

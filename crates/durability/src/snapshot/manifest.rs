@@ -1,6 +1,6 @@
 //! The manifest: a text of lines, made and read.
 
-use super::FORMAT;
+use super::{FORMAT, WHOLE_FORMAT};
 use crate::directory::ClusterId;
 use lockstep_txn::log_entry::LogSource;
 use lockstep_types::TransactionId;
@@ -67,6 +67,15 @@ pub struct FileEntry {
     pub checksum: u32,
 }
 
+/// The part of a snapshot of several hosts that one of them wrote.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostPart {
+    /// The host.
+    pub host: u32,
+    /// The partitions whose rows it has, in their order.
+    pub partitions: Vec<u32>,
+}
+
 /// What a manifest says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Manifest {
@@ -82,6 +91,9 @@ pub struct Manifest {
     pub transaction: i64,
     /// When, milliseconds since 1970.
     pub created_ms: i64,
+    /// Which part of a snapshot of several hosts it is; none for one of a single host, which has
+    /// everything.
+    pub part: Option<HostPart>,
     /// The version of the catalog.
     pub catalog_version: u64,
     /// What the procedures were planned with, for the host that saved them; empty if unknown.
@@ -119,6 +131,48 @@ impl ContentKind {
 }
 
 impl Manifest {
+    /// The partitions whose rows are missing: those that other hosts saved.
+    pub fn lacked_partitions(&self) -> impl Iterator<Item = u32> + '_ {
+        let has = |partition: &u32| {
+            self.part.as_ref().is_none_or(|part| part.partitions.contains(partition))
+        };
+        (0..self.positions.len() as u32).filter(move |partition| !has(partition))
+    }
+
+    /// Adds what another host saved of the same snapshot.
+    ///
+    /// # Errors
+    /// It is of another one, or both have the same partition: what is wrong.
+    pub(super) fn join(&mut self, other: Manifest) -> Result<(), String> {
+        let (Some(own), Some(part)) = (&mut self.part, other.part) else {
+            return Err("it is of one host alone, and there are parts of several".to_string());
+        };
+        let is_same = self.transaction == other.transaction
+            && self.cluster == other.cluster
+            && self.content == other.content
+            && self.positions.len() == other.positions.len();
+        if !is_same {
+            return Err("it belongs to another snapshot of this name".to_string());
+        }
+        if let Some(both) = part.partitions.iter().find(|one| own.partitions.contains(one)) {
+            return Err(format!("another host saved partition {both} too"));
+        }
+        for partition in &part.partitions {
+            let number = *partition as usize;
+            self.positions[number] = other.positions[number];
+        }
+        own.partitions.extend(part.partitions);
+        own.partitions.sort_unstable();
+        let is_ordered = own.partitions.is_sorted_by(|one, next| one < next);
+        assert!(is_ordered, "each partition is in one part");
+        self.files.extend(other.files);
+        for table in &mut self.tables {
+            let found = other.tables.iter().find(|other| other.name == table.name);
+            table.rows += found.map_or(0, |found| found.rows);
+        }
+        Ok(())
+    }
+
     /// The manifest as the file has it. An error names what no line can hold.
     pub(super) fn encode(&self) -> Result<Vec<u8>, String> {
         let names = self.tables.iter().map(|table| &table.name);
@@ -128,7 +182,8 @@ impl Manifest {
                 return Err(format!("the name '{name}' has a space in it, or nothing"));
             }
         }
-        let mut text = format!("{FIRST_LINE}\nformat {FORMAT}\n");
+        let format = if self.part.is_some() { FORMAT } else { WHOLE_FORMAT };
+        let mut text = format!("{FIRST_LINE}\nformat {format}\n");
         self.write_lines(&mut text).map_err(|error| error.to_string())?;
         let checksum = crc32fast::hash(text.as_bytes());
         text.push_str(&format!("checksum {checksum:08x}\n"));
@@ -149,6 +204,11 @@ impl Manifest {
             writeln!(out)?;
         }
         writeln!(out, "partitions {}", self.positions.len())?;
+        if let Some(HostPart { host, partitions }) = &self.part {
+            write!(out, "host {host} has")?;
+            partitions.iter().try_for_each(|partition| write!(out, " {partition}"))?;
+            writeln!(out)?;
+        }
         for (partition, position) in self.positions.iter().enumerate() {
             let PartitionPosition { source, sequence, transaction, digest: _ } = position;
             let LogSource { epoch, incarnation } = source;
@@ -265,6 +325,7 @@ impl<'a> Lines<'a> {
         let bad = self.bad("planning");
         let planning = self.maybe("planning").map_or(Some(Vec::new()), bytes_of).ok_or(bad)?;
         let partitions: u32 = self.number("partitions")?;
+        let part = self.part(partitions)?;
         let mut positions = Vec::new();
         for partition in 0..partitions {
             positions.push(self.position(partition)?);
@@ -291,6 +352,7 @@ impl<'a> Lines<'a> {
             content,
             transaction,
             created_ms,
+            part,
             catalog_version,
             planning,
             positions,
@@ -298,6 +360,26 @@ impl<'a> Lines<'a> {
             files,
             schema,
         })
+    }
+
+    /// Which part of a snapshot of several hosts it is, if it is one.
+    fn part(&mut self, partition_count: u32) -> Result<Option<HostPart>, Bad> {
+        let bad = self.bad("host");
+        let Some(line) = self.maybe("host") else { return Ok(None) };
+        let mut words = line.split(' ');
+        let host = words.next().and_then(|word| word.parse().ok());
+        let is_sound = words.next() == Some("has");
+        let partitions: Option<Vec<u32>> = words.map(|word| word.parse().ok()).collect();
+        match (host, partitions) {
+            (Some(host), Some(partitions))
+                if is_sound
+                    && partitions.is_sorted_by(|one, next| one < next)
+                    && partitions.last().is_some_and(|last| *last < partition_count) =>
+            {
+                Ok(Some(HostPart { host, partitions }))
+            }
+            _ => Err(bad),
+        }
     }
 
     fn position(&mut self, partition: u32) -> Result<PartitionPosition, Bad> {

@@ -13,6 +13,11 @@
 //! | `NONCE-host_0.classes` | the Java classes, a jar file; only if there are any |
 //! | `NONCE-TABLE-host_0.csv` | in a snapshot as CSV, in place of the rows: one file a table |
 //!
+//! Of a snapshot of several hosts, each host has such files of its own, with its number in their
+//! names and with the partitions that it led. The manifest of one says which these are; only with
+//! those of all partitions the snapshot is whole. Where the manifests of several hosts are in one
+//! folder, they are read as one.
+//!
 //! # The manifest
 //! Lines, in this order; `*` may be repeated or missing.
 //!
@@ -27,6 +32,7 @@
 //! catalog_version NUMBER
 //! planning HEXADECIMAL DIGITS            * once: what the host planned its procedures with
 //! partitions NUMBER
+//! host NUMBER has PARTITION ...          * once: the part of one host of several
 //! position PARTITION EPOCH SEQUENCE      * one for each partition
 //! table NAME partitioned|replicated|view|entries ROWS  *
 //! file FILE BYTES CHECKSUM               *
@@ -82,7 +88,8 @@
 //! other files do not name them, and their partitions take them from that file's chunks of kind 4,
 //! which they find by the lengths of the chunks between.
 //!
-//! Formats 1 and 2 are read as well. Format 1 has no kind 4: there every file has the rows of all
+//! Formats 1 to 3 are read as well. Format 4 is that of a manifest with a line of a host, and of no
+//! other file. Format 1 has no kind 4: there every file has the rows of all
 //! tables. Before format 3 a manifest does not have the release that wrote it, epochs, and the last
 //! transaction ids of partitions.
 
@@ -97,17 +104,22 @@ mod writer;
 
 pub use error::SnapshotError;
 pub use folder::{
-    FoundSnapshot, check_nonce, classes_name, clear, manifest_name, newest, read_manifest, remove,
-    remove_unfinished, rows_name, scan,
+    FoundSnapshot, check_nonce, classes_name, clear, host_of, manifest_name, manifest_name_of,
+    newest, partition_of, read_manifest, remove, remove_part, remove_unfinished, rows_name,
+    rows_name_of, scan,
 };
 pub use heads::{ColumnHead, TableHead};
 pub use keep::{covered, outdated, remove_outdated};
-pub use manifest::{ContentKind, FileEntry, Manifest, PartitionPosition, TableEntry, TableKind};
+pub use manifest::{
+    ContentKind, FileEntry, HostPart, Manifest, PartitionPosition, TableEntry, TableKind,
+};
 pub use reader::{Chunk, RowsReader, saved_transaction, verify_file};
 pub use writer::{FileWriter, RowsWriter, write_manifest};
 
-/// The newest format that is written and read.
-pub const FORMAT: u32 = 3;
+/// The newest format that is written and read: that of a part of a snapshot.
+pub const FORMAT: u32 = 4;
+/// The format of whole snapshots, and of files of rows.
+pub(crate) const WHOLE_FORMAT: u32 = 3;
 
 pub(crate) const ROWS_MAGIC: &[u8; 8] = b"LSROWS\r\n";
 pub(crate) const ROWS_HEADER_BYTES: usize = 44;

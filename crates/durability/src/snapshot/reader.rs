@@ -2,7 +2,10 @@
 
 use super::heads::{self, Fields, TableHead};
 use super::manifest::{FileEntry, Manifest};
-use super::{CHUNK_HEADER_BYTES, FORMAT, ROWS_HEADER_BYTES, ROWS_MAGIC, SnapshotError, rows_name};
+use super::{
+    CHUNK_HEADER_BYTES, ROWS_HEADER_BYTES, ROWS_MAGIC, SnapshotError, WHOLE_FORMAT, partition_of,
+    rows_name,
+};
 use lockstep_env::{Disk, File, OpenMode};
 
 /// Bytes read at a time where a whole file is looked at.
@@ -47,8 +50,11 @@ impl RowsReader {
         manifest: &Manifest,
         partition: u32,
     ) -> Result<RowsReader, SnapshotError> {
-        let name = rows_name(&manifest.nonce, partition);
-        let entry = manifest.files.iter().find(|entry| entry.name == name);
+        let is_it =
+            |entry: &&FileEntry| partition_of(&entry.name, &manifest.nonce) == Some(partition);
+        let entry = manifest.files.iter().find(is_it);
+        let name =
+            entry.map_or_else(|| rows_name(&manifest.nonce, partition), |entry| entry.name.clone());
         let path = super::folder::path(folder, &name);
         let Some(entry) = entry else {
             let problem = "the manifest names no such file";
@@ -110,8 +116,8 @@ impl RowsReader {
             return Err(self.damaged(8, "the header's checksum is wrong"));
         }
         let format = fields.u32().unwrap_or_default();
-        if format > FORMAT {
-            let problem = format!("it has format {format}, newer than {FORMAT}");
+        if format > WHOLE_FORMAT {
+            let problem = format!("it has format {format}, newer than {WHOLE_FORMAT}");
             let remedy = "use the release that wrote it, or a later one";
             return Err(SnapshotError::refused(self.file.shown(), problem, remedy));
         }

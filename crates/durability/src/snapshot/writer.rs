@@ -3,7 +3,7 @@
 use super::folder::partial_name;
 use super::heads::{self, TableHead};
 use super::manifest::{FileEntry, Manifest};
-use super::{FORMAT, ROWS_MAGIC, SnapshotError, manifest_name};
+use super::{ROWS_MAGIC, SnapshotError, WHOLE_FORMAT, manifest_name_of};
 use crate::directory::ClusterId;
 use lockstep_env::{BLOCK_BYTES, Disk, File, OpenMode};
 
@@ -101,7 +101,7 @@ impl RowsWriter {
     ) -> Result<RowsWriter, SnapshotError> {
         let mut header = Vec::new();
         header.extend_from_slice(ROWS_MAGIC);
-        header.extend_from_slice(&FORMAT.to_le_bytes());
+        header.extend_from_slice(&WHOLE_FORMAT.to_le_bytes());
         header.extend_from_slice(&partition.to_le_bytes());
         header.extend_from_slice(&cluster.0);
         header.extend_from_slice(&transaction.to_le_bytes());
@@ -203,8 +203,9 @@ pub fn write_manifest(
     folder: &str,
     manifest: &Manifest,
 ) -> Result<FileEntry, SnapshotError> {
-    let name = manifest_name(&manifest.nonce);
-    let partial = partial_name(&manifest.nonce);
+    let host = manifest.part.as_ref().map_or(0, |part| part.host);
+    let name = manifest_name_of(&manifest.nonce, host);
+    let partial = partial_name(&manifest.nonce, host);
     let text = manifest.encode().map_err(|problem| {
         let file = disk.shown(&super::folder::path(folder, &name));
         SnapshotError::refused(file, problem, "choose another name")

@@ -83,6 +83,7 @@ impl Log {
             content: ContentKind::Native,
             transaction: 5,
             created_ms: 0,
+            part: None,
             catalog_version: 1,
             planning: Vec::new(),
             positions: positions.to_vec(),

@@ -176,6 +176,7 @@ fn survey_all(
         content: ContentKind::Native,
         transaction: 5,
         created_ms: 0,
+        part: None,
         catalog_version: 1,
         planning: Vec::new(),
         positions: positions.clone(),

@@ -2,9 +2,10 @@
 
 use lockstep_base::random::SeededRandom;
 use lockstep_durability::ClusterId;
+use lockstep_durability::recovery::candidates;
 use lockstep_durability::snapshot::{
-    self, ColumnHead, ContentKind, Manifest, PartitionPosition, RowsReader, RowsWriter,
-    SnapshotError, TableEntry, TableHead, TableKind,
+    self, ColumnHead, ContentKind, HostPart, Manifest, PartitionPosition, RowsReader, RowsWriter,
+    SnapshotError, TableEntry, TableHead, TableKind, write_manifest,
 };
 use lockstep_env::memory::{MemoryDisk, Survival};
 use lockstep_env::{Disk, DiskErrorKind, DiskOperation, OpenMode};
@@ -50,6 +51,7 @@ fn manifest(nonce: &str, transaction: i64) -> Manifest {
         content: ContentKind::Native,
         transaction,
         created_ms: 1_700_000_000_123,
+        part: None,
         catalog_version: 4,
         planning: Vec::new(),
         positions: vec![
@@ -184,7 +186,7 @@ fn foreign_and_newer_files_are_refused() {
     let text = String::from_utf8(content(&disk, &manifest)).unwrap();
     replace(&disk, &manifest, text.replace("format 3", "format 99").as_bytes());
     let error = read(&disk, "ONE").unwrap_err().to_string();
-    assert!(error.contains("format 99, newer than 3; use the release"), "{error}");
+    assert!(error.contains("format 99, newer than 4; use the release"), "{error}");
     replace(&disk, &manifest, &content(&disk, &snapshot::manifest_name("TWO")));
     let error = read(&disk, "ONE").unwrap_err().to_string();
     assert!(error.contains("the manifest of snapshot TWO"), "{error}");
@@ -464,4 +466,58 @@ fn more_slots_than_the_file_has_bytes_are_refused() {
         error.contains("HUGE-host_0-site_0.rows, byte 44: table VOTES has 4294967294"),
         "{error}"
     );
+}
+
+/// Writes the part of a host in a snapshot of three partitions.
+fn write_part(disk: &MemoryDisk, host: u32, partitions: &[u32], transaction: i64) {
+    disk.create_folder(FOLDER).expect("a folder can be made");
+    let mut part = manifest("PARTS", transaction);
+    part.positions = vec![PartitionPosition::default(); 3];
+    part.files.clear();
+    for partition in partitions {
+        part.positions[*partition as usize].sequence = 10 + u64::from(*partition);
+        let name = snapshot::rows_name_of("PARTS", host, *partition);
+        let of = (part.cluster, transaction, *partition);
+        let writer = RowsWriter::create(disk, FOLDER, &name, of, &[]).expect("it can be made");
+        part.files.push(writer.finish().expect("it can be ended"));
+    }
+    part.part = Some(HostPart { host, partitions: partitions.to_vec() });
+    write_manifest(disk, FOLDER, &part).expect("it can be written");
+}
+
+#[test]
+fn parts_of_several_hosts_are_whole_together() {
+    let disk = MemoryDisk::new();
+    write_part(&disk, 2, &[0, 2], 5);
+    let found = snapshot::scan(&disk, FOLDER).unwrap();
+    let part = found[0].manifest.as_ref().unwrap();
+    assert_eq!(part.lacked_partitions().collect::<Vec<u32>>(), [1]);
+    assert!(found[0].missing().next().is_none() && !found[0].is_complete());
+    assert!(snapshot::newest(&disk, FOLDER).unwrap().0.is_none());
+
+    write_part(&disk, 1, &[1], 5);
+    let found = snapshot::scan(&disk, FOLDER).unwrap();
+    assert!(found.len() == 1 && found[0].is_complete(), "{found:?}");
+    let whole = snapshot::read_manifest(&disk, FOLDER, "PARTS").unwrap();
+    let sequences: Vec<u64> = whole.positions.iter().map(|position| position.sequence).collect();
+    assert_eq!(sequences, [10, 11, 12]);
+    for partition in 0..3 {
+        RowsReader::open(&disk, FOLDER, &whole, partition).unwrap();
+    }
+    // No recovery of one host begins with what several saved.
+    let found = candidates(&disk, whole.cluster, 3).unwrap();
+    assert!(found.is_empty(), "{found:?}");
+
+    let removed = snapshot::remove_part(&disk, FOLDER, "PARTS", 1).unwrap();
+    assert_eq!(removed.len(), 2);
+    assert!(!snapshot::scan(&disk, FOLDER).unwrap()[0].is_complete());
+    write_part(&disk, 1, &[1], 6);
+    let error = snapshot::read_manifest(&disk, FOLDER, "PARTS").unwrap_err().to_string();
+    assert!(error.contains("belongs to another snapshot"), "{error}");
+    snapshot::remove_part(&disk, FOLDER, "PARTS", 1).unwrap();
+    write_part(&disk, 1, &[1, 2], 5);
+    let error = snapshot::read_manifest(&disk, FOLDER, "PARTS").unwrap_err().to_string();
+    assert!(error.contains("saved partition 2 too"), "{error}");
+    assert_eq!(snapshot::remove(&disk, FOLDER, "PARTS").unwrap().len(), 6);
+    assert!(snapshot::scan(&disk, FOLDER).unwrap().is_empty());
 }

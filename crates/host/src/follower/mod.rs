@@ -25,7 +25,7 @@ use crate::recovery::runner::{EntryRunner, Fault};
 use crate::recovery::{EntrySources, LogPieces, LoggedChange, ReplayFaults};
 use digests::DigestTrail;
 use lockstep_exec::entries::PartitionEntries;
-use lockstep_site::{SchemaTask, Site};
+use lockstep_site::{SchemaTask, Site, SteppedDown};
 use lockstep_txn::log_entry::{Entry, EntryBody, LoggedPart};
 use lockstep_txn::replica::Piece;
 use lockstep_txn::{EntryHeader, EntryReader};
@@ -126,6 +126,18 @@ impl<H, A, C: Clone> Follower<H, A, C> {
             digests: DigestTrail::new(position),
             faults: ReplayFaults::default(),
         }
+    }
+
+    /// The copy of a leader that was drained, and follows from now on.
+    pub fn after_leading(
+        partition: PartitionId,
+        mut site: Site<H, A, C>,
+        limits: FollowerLimits,
+    ) -> Follower<H, A, C> {
+        let SteppedDown { position, outcomes, last, last_change } = site.step_down();
+        let verdicts = Verdicts::of_leader(outcomes, (last, last_change));
+        let follower = Follower::new(partition, site, position, limits);
+        Follower { verdicts, ..follower }
     }
 
     /// Breaks it, for the tests of the checks.

@@ -45,6 +45,14 @@ impl Verdicts {
         }
     }
 
+    /// Of a copy that has led: what it knows by then.
+    pub(super) fn of_leader(
+        outcomes: OutcomeMemory,
+        (last, last_change): (TransactionId, Option<ChangeId>),
+    ) -> Verdicts {
+        Verdicts { outcomes, last, last_change, ..Verdicts::new(0) }
+    }
+
     /// The next entry, in the order of the log, of this version of the catalog.
     pub(super) fn note(&mut self, entry: &Entry<'_>, catalog_version: u64) {
         let transaction = entry.header.transaction;

@@ -3,19 +3,22 @@
 //! procedures on to it, wherever they come in. It has every host prepare a change of the catalog
 //! before the transaction begins that makes it, and asks every host for what only that one knows.
 
+use super::merged::{merge_removed, merge_scans, read_tables};
 use super::own_calls::LENGTH_BYTES;
 use super::system::text_parameter;
 use super::{Control, SystemCall, members};
 use crate::catalog::HostCatalog;
 use crate::codec::Received;
-use crate::message::{ControlRequest, Envelope, ForwardedAnswer, HostMessage, Origin};
+use crate::message::{
+    ControlRequest, Envelope, ForwardedAnswer, HostMessage, Origin, SnapshotStep,
+};
 use crate::own_call::OwnCall;
 use lockstep_host::placement::Placement;
 use lockstep_host::schema::change::prepare_change;
 use lockstep_host::schema::{self, codec};
 use lockstep_plan::system_procedures::SystemProcedureId;
 use lockstep_site::{MultiWork, SchemaTask};
-use lockstep_types::{Failure, HostId, Status, TableBuilder, TableSchema, TableView};
+use lockstep_types::{Failure, HostId, Status};
 use lockstep_wire_volt::{Invocation, Response};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -59,6 +62,10 @@ enum Merge {
     First,
     /// This host's own: the others do the same, and are not waited for.
     Own,
+    /// Their rows, with one for each snapshot, whichever hosts have parts of it.
+    Snapshots,
+    /// Their rows, without those of hosts that have no part of a snapshot which others removed.
+    Removed,
 }
 
 /// Calls that each host answers for itself; `None` for all others, which one host answers.
@@ -75,6 +82,8 @@ fn merge_of(id: SystemProcedureId, invocation: &Invocation<'_>) -> Option<Merge>
         Id::PrepareShutdown | Id::CancelShutdown => Some(Merge::First),
         Id::Shutdown => Some(Merge::Own),
         Id::UpdateLogging => Some(Merge::First),
+        Id::SnapshotScan => Some(Merge::Snapshots),
+        Id::SnapshotDelete => Some(Merge::Removed),
         _ => None,
     }
 }
@@ -120,20 +129,23 @@ impl Control {
             self.hosts.asked.insert(number, asked);
         }
         let client = origin;
-        let facts = Arc::clone(&self.facts);
-        for host in facts.placement().hosts() {
+        let placement = self.facts.placement();
+        let origin_of = |own: &Control, host: HostId| {
             let handle = number * i64::from(HostId::LIMIT) + i64::from(host.0);
-            let origin = self.own_origin(OwnCall::EachHost, handle);
-            let body = Arc::clone(body);
-            if host == facts.placement().host() {
-                let origin = if merge == Merge::Own { client } else { origin };
-                self.call(SystemCall { origin, admin, body, time_limit: None });
-            } else {
-                let request = ControlRequest::Call { origin, admin, body };
-                let control = facts.placement().control_thread_of(host);
-                self.outbox.send(control, Envelope::Control(Box::new(request)));
-            }
+            own.own_origin(OwnCall::EachHost, handle)
+        };
+        for host in placement.hosts().filter(|host| *host != placement.host()) {
+            let (origin, body) = (origin_of(self, host), Arc::clone(body));
+            let request = ControlRequest::Call { origin, admin, body };
+            let control = placement.control_thread_of(host);
+            self.outbox.send(control, Envelope::Control(Box::new(request)));
         }
+        // Last: the call may end this host, and what is for the others is on its way before.
+        let origin = match merge {
+            Merge::Own => client,
+            _ => origin_of(self, placement.host()),
+        };
+        self.call(SystemCall { origin, admin, body: Arc::clone(body), time_limit: None });
     }
 
     /// A host has answered a call that each answers for itself.
@@ -183,11 +195,16 @@ impl Control {
             return self.answer_failure(asked.origin, &Failure::new(status, text));
         }
         let kept = match asked.merge {
-            Merge::Rows => &responses[..],
+            Merge::Rows | Merge::Snapshots | Merge::Removed => &responses[..],
             Merge::First | Merge::Own => &responses[..1],
         };
         let mut tables = Vec::new();
-        let count = match merge_tables(kept, &mut tables) {
+        let merged = match asked.merge {
+            Merge::Snapshots => merge_scans(kept, &mut tables),
+            Merge::Removed => merge_removed(kept, &mut tables),
+            _ => merge_tables(kept, &mut tables),
+        };
+        let count = match merged {
             Ok(count) => count,
             Err(problem) => {
                 let text = format!("a host's response cannot be read: {problem}");
@@ -326,14 +343,22 @@ impl Control {
             }
             // Another host may lead by now, of which this one has not heard yet.
             ControlRequest::SchemaDecided { .. } if placement.is_replicated() => true,
-            ControlRequest::SchemaDecided { committed, .. } => {
-                is_from_lead && (self.schema.is_ordered() || !committed)
+            ControlRequest::SchemaDecided { committed, catalog_version } => {
+                // Of a snapshot, which has no change here, there is nothing to do.
+                let is_in_force = *catalog_version <= self.schema.catalog().version();
+                is_from_lead && (self.schema.is_ordered() || !committed || is_in_force)
             }
             ControlRequest::ChangePrepared { host: named, .. } => {
                 placement.leads_control() && *named == host
             }
             ControlRequest::Surveyed { .. } | ControlRequest::ExpirySeen { .. } => {
                 placement.leads_control()
+            }
+            ControlRequest::Snapshot { host: named, step, .. } => {
+                let is_for_lead =
+                    matches!(step, SnapshotStep::Prepared { .. } | SnapshotStep::Saved { .. });
+                let fits = if is_for_lead { placement.leads_control() } else { is_from_lead };
+                *named == host && fits
             }
             ControlRequest::CatalogInForce { host: named, .. } => {
                 placement.leads_control() && *named == host
@@ -367,30 +392,7 @@ fn merge_of_call(body: &[u8]) -> Option<Merge> {
 
 /// Appends the tables of all responses, each with the rows of all; returns their number.
 fn merge_tables(responses: &[Response<'_>], out: &mut Vec<u8>) -> Result<u16, String> {
-    let mut tables: Vec<Vec<TableView<'_>>> = Vec::new();
-    for response in responses {
-        let of_host = response.tables().collect::<Result<_, _>>();
-        tables.push(of_host.map_err(|error| error.to_string())?);
-    }
-    for (number, first) in tables[0].iter().enumerate() {
-        let names = first.column_names().map_err(|error| error.to_string())?;
-        let types = (0..first.column_count()).map(|column| first.column_type(column));
-        let columns: Vec<_> = names.into_iter().zip(types).collect();
-        let schema = TableSchema::new(&columns);
-        let mut builder = TableBuilder::begin(out, &schema);
-        let mut values = Vec::new();
-        for table in tables.iter().filter_map(|tables| tables.get(number)) {
-            if table.column_count() != schema.column_count() {
-                return Err("the tables of hosts have other columns".to_string());
-            }
-            for row in table.rows() {
-                let row = row.map_err(|error| error.to_string())?;
-                values.clear();
-                row.read_into(&mut values).map_err(|error| error.to_string())?;
-                builder.row(&schema, &values);
-            }
-        }
-        builder.finish();
-    }
-    Ok(tables[0].len() as u16)
+    let tables = read_tables(responses)?;
+    tables.iter().for_each(|table| table.write(out));
+    Ok(tables.len() as u16)
 }

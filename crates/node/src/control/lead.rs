@@ -61,6 +61,7 @@ impl Control {
         self.wait_for_hosts_that_are_left(placement);
         self.end_lost_task_calls(placement);
         self.answer_changes();
+        self.snapshot_follows(placement);
         self.expiry.host_lost(clock::now_us());
         self.push_topology();
     }

@@ -18,6 +18,8 @@ mod lead;
 mod load;
 mod logging;
 mod members;
+mod merged;
+mod moves;
 pub(crate) mod operations;
 mod overview;
 mod own_calls;
@@ -54,6 +56,7 @@ use lockstep_site::codec::MessageError;
 use lockstep_types::Failure;
 use lockstep_wire_volt::Invocation;
 use mio::{Events, Poll};
+use moves::LeaderMoves;
 use planner::Planner;
 use resources::Resources;
 pub(crate) use resources::memory_limit_bytes;
@@ -126,6 +129,8 @@ pub struct Control {
     hosts: cluster::OtherHosts,
     /// What one does for all.
     lead: Lead,
+    /// Leaders that administrators move.
+    moves: LeaderMoves,
     stopping: bool,
 }
 
@@ -179,6 +184,7 @@ impl Control {
             own_answers: VecDeque::new(),
             hosts: cluster::OtherHosts::default(),
             lead,
+            moves: LeaderMoves::default(),
             stopping: false,
         }
     }
@@ -235,6 +241,7 @@ impl Control {
         self.attend_to_restore();
         self.attend_to_resources();
         self.attend_to_stop();
+        self.attend_to_leader_moves();
         self.attend_to_expiry();
         index_build::retry_due(self);
         self.attend_to_own_calls();
@@ -253,7 +260,8 @@ impl Control {
         let expiry = self.expiry.time_left(clock::now_us());
         let build = self.schema.retry_us();
         let build = build.map(|due_us| Elapsed::between_us(clock::now_us(), due_us).duration());
-        let due = [survey, snapshot, look, task, expiry, build];
+        let moves = self.moves.time_left();
+        let due = [survey, snapshot, look, task, expiry, build, moves];
         due.into_iter().flatten().min()
     }
 
@@ -272,6 +280,9 @@ impl Control {
                 }
                 ControlRequest::ChangePrepared { host, catalog_version, failure } => {
                     self.host_prepared(host, catalog_version, failure);
+                }
+                ControlRequest::Snapshot { host, nonce, step } => {
+                    self.snapshot_step(host, &nonce, step);
                 }
                 ControlRequest::SchemaDecided { committed, catalog_version } => {
                     self.schema_decided(committed, catalog_version);

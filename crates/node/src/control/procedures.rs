@@ -38,10 +38,12 @@ fn handler(id: SystemProcedureId) -> Option<Handler> {
         Id::GC => |c, call, _| answered(c.collect_garbage(call.origin)),
         Id::GetPartitionKeys => |c, call, i| answered(c.partition_keys(call.origin, i)),
         Id::LoadMultipartitionTable | Id::LoadSinglepartitionTable => Control::load,
+        Id::MigratePartitionLeader => |c, call, i| c.migrate_leader(call.origin, i),
         Id::Note => |c, call, i| answered(c.note(call.origin, i)),
         Id::Pause => |c, call, _| answered(c.set_paused(call.origin, true)),
         Id::PingPartitions => |c, call, _| Ok(c.ping_partitions(call.origin)),
         Id::PrepareShutdown => |c, call, _| answered(c.prepare_shutdown(call.origin)),
+        Id::PrepareStopNode => |c, call, i| c.prepare_stop_node(call.origin, i),
         Id::ProfCtl => |c, call, i| answered(c.control_profiler(call.origin, i)),
         Id::Promote => |_, _, _| answered(operations::promote()),
         Id::QueryStats => |c, call, i| Ok(c.query_statistics(call.origin, i)),
@@ -100,12 +102,6 @@ impl Control {
         }
         if !procedure.while_paused {
             self.facts.intake.check_pause(call.admin)?;
-        }
-        if procedure.id == SystemProcedureId::SnapshotSave
-            && self.facts.placement().host_count() > 1
-        {
-            let text = format!("{name} is not available on several hosts in this release");
-            return Err(Failure::graceful(text));
         }
         if procedure.checked {
             arguments::check(procedure, invocation)?;

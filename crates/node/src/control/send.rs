@@ -3,11 +3,11 @@
 use super::{Control, SystemCall};
 use crate::catalog::HostCatalog;
 use crate::message::{AdHocCall, Envelope, MultiOrigin, MultiRequest, Origin};
-use crate::shard::cannot_serve;
 use lockstep_exec::watch::TimeLimit;
 use lockstep_host::statements::{
     StatementVia, StatementsDestination, StatementsWay, statements_way,
 };
+use lockstep_host::unavailable::cannot_serve;
 use lockstep_site::{Home, MultiWork, StatementCall};
 use lockstep_types::PartitionId;
 use std::sync::Arc;

@@ -45,11 +45,15 @@ impl FollowerLogs {
 
     /// What the copies have, and when they send receipts.
     pub(super) fn starts(&self) -> BTreeMap<PartitionId, CopyStart> {
-        let start = |own: &FollowerLog| {
-            let receipts = if own.log.gates() { Receipts::WhenDurable } else { Receipts::AtOnce };
-            CopyStart { end: own.log.durable(), receipts }
-        };
-        self.logs.iter().map(|(partition, own)| (*partition, start(own))).collect()
+        self.logs.iter().map(|(partition, own)| (*partition, start(&own.log))).collect()
+    }
+
+    /// A leader follows from now on, and gives its end.
+    pub(super) fn follow(&mut self, partition: PartitionId, mut log: SiteLog) -> CopyStart {
+        log.refresh();
+        let start = start(&log);
+        self.logs.insert(partition, FollowerLog { log, waiting: VecDeque::new() });
+        start
     }
 
     /// What copies have taken, and what had to wait, goes to the log's thread as far as that takes
@@ -90,6 +94,12 @@ impl FollowerLogs {
         let all: Vec<PartitionId> = self.logs.keys().copied().collect();
         all.into_iter().for_each(|partition| drop(self.end(partition)));
     }
+}
+
+/// What a log has, and when its copy sends receipts.
+fn start(log: &SiteLog) -> CopyStart {
+    let receipts = if log.gates() { Receipts::WhenDurable } else { Receipts::AtOnce };
+    CopyStart { end: log.durable(), receipts }
 }
 
 /// Entries as the log's thread takes them.

@@ -6,6 +6,7 @@ use super::peer::Peer;
 use super::{Formed, Links};
 use crate::message::Envelope;
 use lockstep_cluster::Outgoing;
+use lockstep_host::hand_over::PlannedMove;
 use lockstep_host::placement::{ClusterPlacement, Placement};
 use lockstep_types::HostId;
 use std::io;
@@ -28,6 +29,7 @@ impl Links {
         if let Err(problem) = self.install_placement() {
             return self.end(problem);
         }
+        self.tell_moves();
         for Outgoing { to, bytes } in self.members.take_messages() {
             if let Some(peer) = self.peers.get_mut(to.0 as usize).and_then(Option::as_mut) {
                 peer.send_datagram(&bytes);
@@ -129,6 +131,17 @@ impl Links {
         // After the placement: openings of epochs that it begins.
         self.send_all();
         Ok(())
+    }
+
+    /// Tells the sites which leaders are to be moved, after the placement that they are of.
+    fn tell_moves(&mut self) {
+        let Some(moves) = self.members.take_moves().filter(|_| self.formed.is_none()) else {
+            return;
+        };
+        let moves: Arc<[PlannedMove]> = moves.into();
+        for thread in self.facts.placement().sites() {
+            self.outbox.send(thread, Envelope::Moves(Arc::clone(&moves)));
+        }
     }
 
     /// Whether a host was heard of lately, once the cluster is formed. With copies the control

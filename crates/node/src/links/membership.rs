@@ -12,6 +12,7 @@
 //! stays that of the formation, and the cluster ends with any of its hosts, which the links notice.
 
 use super::ClusterMembership;
+use super::moves::Moves;
 use crate::clock;
 use crate::log::directory::random_bits;
 use crate::shard::HostFacts;
@@ -51,9 +52,11 @@ pub(super) struct Membership {
     /// It begins with the placement of an earlier run of the cluster.
     is_restored: bool,
     config: MemberConfig,
-    facts: Arc<HostFacts>,
+    pub(super) facts: Arc<HostFacts>,
     serving: Serving,
     next_tick_us: u64,
+    /// Leaders that are to be moved.
+    pub(super) moves: Moves,
     /// Messages to other hosts that were not taken yet.
     messages: Vec<Outgoing>,
     /// The epoch that [`Membership::take_epoch`] gave last.
@@ -110,14 +113,14 @@ impl Membership {
                 false => Serving::default(),
             },
             next_tick_us: now.us,
+            moves: Moves::default(),
             messages: Vec::new(),
             taken_epoch: Epoch(0),
             end: None,
         })
     }
 
-    /// The control plane: leases for receipts, and what the hosts agree on.
-    #[expect(dead_code, reason = "receipts bring grants, once links carry them")]
+    /// The control plane: leases, and what the hosts agree on.
     pub(super) fn control(&mut self) -> &mut Control {
         &mut self.control
     }
@@ -168,6 +171,7 @@ impl Membership {
         }
         self.control.tick(now);
         self.note_effects(now);
+        self.attend_to_moves();
         self.note_unavailable();
     }
 
@@ -266,7 +270,7 @@ impl Membership {
         self.serving.begin();
     }
 
-    fn host(&self) -> HostId {
+    pub(super) fn host(&self) -> HostId {
         self.config.description.host
     }
 
@@ -421,6 +425,7 @@ impl Membership {
         let Some(state) = self.state() else { return };
         let shown = Arc::new(state.clone());
         *self.facts.cluster_state.lock().expect("no thread panicked with it") = Some(shown);
+        self.note_moves();
     }
 
     /// Leaves for the sites until when they may answer.
@@ -437,7 +442,7 @@ fn begin(config: &MemberConfig, restored: Option<Restored>, now: Now) -> Result<
     Control::new(config.clone(), restored, now).map_err(|error| error.to_string())
 }
 
-fn now() -> Now {
+pub(super) fn now() -> Now {
     Now { us: clock::boot_us(), wall_us: clock::wall_us().max(0) as u64 }
 }
 

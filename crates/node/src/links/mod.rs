@@ -13,6 +13,7 @@ mod durable;
 mod follower_logs;
 mod lost;
 mod membership;
+mod moves;
 mod of_copies;
 mod peer;
 mod placement;
@@ -304,6 +305,9 @@ impl Links {
             self.write_peers();
             self.outbox.flush();
         }
+        // What threads sent before the stop, and was not looked at: others may have to stop too.
+        self.take_messages();
+        self.write_peers();
         self.log_pieces();
         self.logs.end_all();
         Ok(())
@@ -534,6 +538,8 @@ impl Links {
                 let taken = self.copies.take(self.membership.host, *message, &mut self.sends);
                 taken.expect("sites of this host report what they have sealed");
             }
+            Envelope::HandedOver(planned) => self.members.complete_move(planned),
+            Envelope::SteppedDown(here) => self.follow_after_leading(*here),
             Envelope::Drain => {}
             Envelope::Stop => self.is_stopping = true,
             _ => unreachable!("threads send messages for other hosts"),

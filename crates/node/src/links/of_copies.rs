@@ -3,7 +3,7 @@
 
 use super::Links;
 use crate::mailbox::Crossing;
-use crate::message::{Envelope, OpeningHere};
+use crate::message::{Envelope, OpeningHere, SteppedDownHere};
 use lockstep_cluster::{Command, Epoch};
 use lockstep_host::copies::{ToThread, Wish};
 use lockstep_types::PartitionId;
@@ -28,6 +28,15 @@ impl Links {
     pub(super) fn log_pieces(&mut self) {
         let pieces = self.copies.take_to_log();
         self.logs.add(pieces);
+    }
+
+    /// A leader of this host was drained, and follows from now on.
+    pub(super) fn follow_after_leading(&mut self, here: SteppedDownHere) {
+        let SteppedDownHere { partition, site, stream, log } = here;
+        let placement = self.facts.placement();
+        let start = log.map(|log| self.logs.follow(partition, log));
+        let copy = (partition, site);
+        self.copies.follow_after_leading(copy, stream, start, &placement, &mut self.sends);
     }
 
     /// Proposes what the copies ask for.

@@ -10,7 +10,6 @@ use lockstep_host::HostTime;
 use lockstep_host::partition::{self, PartitionHost};
 use lockstep_site::{Numbered, PartitionEffect};
 use lockstep_txn::EntryHeader;
-use lockstep_types::PartitionId;
 use std::sync::Arc;
 
 impl HostTime for Shard {
@@ -112,7 +111,9 @@ impl PartitionHost for AtReplica<'_> {
             PartitionEffect::Ran(run) => self.statistics().count_fragments(&run),
             PartitionEffect::CatalogInForce(catalog) => self.shard.follow_catalog(catalog),
             PartitionEffect::SnapshotBegun(begun) => {
-                self.shard.snapshots.note_begun(self.slot, begun);
+                if !self.shard.snapshots.note_begun(self.slot, begun) {
+                    self.shard.replicas[self.slot].site.end_snapshot();
+                }
             }
             PartitionEffect::Answer(call, KeptAnswer { status, frame, entry }) => {
                 let origin = call.origin();
@@ -135,22 +136,16 @@ impl AtReplica<'_> {
 }
 
 impl Shard {
-    /// The replica of a partition that this thread serves.
-    #[inline]
-    pub(super) fn at(&mut self, partition: PartitionId) -> AtReplica<'_> {
-        let slot = self.replicas.slot_here(partition);
-        self.at_slot(slot)
-    }
-
     #[inline]
     pub(super) fn at_slot(&mut self, slot: Slot) -> AtReplica<'_> {
         AtReplica { shard: self, slot }
     }
 
     /// The coordinator sent something to a partition of this thread.
-    pub(super) fn coordinator_asked(&mut self, message: Numbered<Arc<HostCatalog>>) {
+    #[inline]
+    pub(super) fn coordinator_asked_at(&mut self, slot: Slot, message: Numbered<Arc<HostCatalog>>) {
         let mut effects = std::mem::take(&mut self.spare_effects);
-        partition::take_message(&mut self.at(message.partition), message, &mut effects);
+        partition::take_message(&mut self.at_slot(slot), message, &mut effects);
         self.spare_effects = effects;
     }
 

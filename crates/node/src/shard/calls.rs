@@ -2,7 +2,7 @@
 
 use super::handed::At;
 use super::replica::Replica;
-use super::{HeldCall, KeptAnswer, Shard, Slot, cannot_serve};
+use super::{HeldCall, KeptAnswer, Shard, Slot};
 use crate::catalog::HostProcedure;
 use crate::clock;
 use crate::connection::ConnectionKey;
@@ -20,6 +20,7 @@ use lockstep_host::index_hops::ViaKey;
 use lockstep_host::load::LOAD_AT_PARTITION;
 use lockstep_host::partition;
 use lockstep_host::several::HomeOf;
+use lockstep_host::unavailable::cannot_serve;
 use lockstep_plan::system_procedures::{SystemProcedure, SystemProcedureId};
 use lockstep_site::IndexHop;
 use lockstep_txn::{Admission, EntryHeader};

@@ -18,6 +18,7 @@ use lockstep_host::coordinator::{self, CoordinatorHost, Overtaken};
 use lockstep_host::destination::declare_partitions;
 use lockstep_host::placement::Placement;
 use lockstep_host::several::{self, CoordinatorCall, HomeOf, SeveralCall};
+use lockstep_host::unavailable::end_transactions;
 use lockstep_site::fence::EndedChange;
 use lockstep_site::{
     Coordinator, CoordinatorOutput, Finished, FromPartition, OneRoundCalls, PartitionEffect,
@@ -294,6 +295,9 @@ impl Shard {
         let mut outputs = self.coordinator_role().take_outputs();
         coordinator::receive(self, answer, &mut outputs);
         self.coordinator_role().outputs = outputs;
+        if self.moves.is_any() {
+            self.attend_to_moves();
+        }
     }
 
     /// Time has passed: rounds that take too long end.
@@ -302,6 +306,17 @@ impl Shard {
         let mut outputs = role.take_outputs();
         role.coordinator.expire(self.now_us, &mut outputs);
         self.carry_out(outputs);
+        if self.moves.is_any() {
+            self.attend_to_moves();
+        }
+    }
+
+    /// Partitions cannot be served: the transactions here that are in progress end.
+    pub(super) fn end_transactions(&mut self, partitions: &[PartitionId]) {
+        let Some(role) = &mut self.coordinator else { return };
+        let mut outputs = role.take_outputs();
+        end_transactions(self, partitions, &mut outputs);
+        self.coordinator_role().outputs = outputs;
     }
 
     pub(super) fn carry_out(&mut self, mut outputs: Vec<Output>) {
@@ -373,6 +388,7 @@ impl Shard {
                 CoordinatorRole::new(&self.facts, (&self.replicas, true), position, bell);
             role.coordinator.take_over(placement.epoch());
             self.coordinator = Some(role);
+            self.begin_with_moves();
             tracing::info!(epoch = placement.epoch(), "the coordinator of transactions is here");
         }
         if placement.coordinator() != self.thread && self.coordinator.take().is_some() {
@@ -393,18 +409,6 @@ impl Shard {
     /// and the answer goes to the leader that the placement names.
     pub(super) fn wait_for_placement(&mut self, report: FromPartition) {
         self.waiting_calls.push(Envelope::FromPartition(report));
-    }
-
-    /// A call that came to a thread that cannot run it: its caller hears that nothing has happened.
-    #[cold]
-    pub(super) fn refuse_elsewhere(&mut self, call: Envelope) {
-        let origin = origin_of(call);
-        let host = self.facts.host;
-        let text = format!(
-            "VOLTDB ERROR: host {host} does not lead what the call needs: another host does since \
-             just now. Nothing was done; the call can be repeated."
-        );
-        self.refuse_by_message(origin, &Failure::new(Status::ServerUnavailable, text));
     }
 
     /// Has the control thread answer a change, when all threads of the cluster go by its catalog.
@@ -431,13 +435,13 @@ impl Shard {
 }
 
 /// Who waits for a call.
-pub(super) fn origin_of(call: Envelope) -> Origin {
+pub(super) fn origin_of(call: &Envelope) -> Origin {
     match call {
         Envelope::Call(_, call) => call.origin,
         Envelope::Via(via) => via.call.origin,
         Envelope::AdHoc(_, call) => call.origin,
         Envelope::Multi(call) => call.origin.origin,
-        Envelope::OneRound(origin, _) => origin,
+        Envelope::OneRound(origin, _) => *origin,
         _ => unreachable!("calls are refused"),
     }
 }

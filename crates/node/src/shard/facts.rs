@@ -2,7 +2,6 @@
 
 use super::Drain;
 use super::leases::{LeaseTable, SiteRuns};
-use super::unavailable::Unavailable;
 use crate::callers::Callers;
 use crate::catalog::{HostCatalog, java_settings};
 use crate::intake::Intake;
@@ -14,6 +13,7 @@ use lockstep_env::Disk;
 use lockstep_host::placement::Placement;
 use lockstep_host::recovery::LoggedChange;
 use lockstep_host::schema::prepared::PreparedChanges;
+use lockstep_host::unavailable::Unavailable;
 use lockstep_jvm::JavaSettings;
 use lockstep_site::SchemaTask;
 use lockstep_types::{Datum, HashRing, HostId};

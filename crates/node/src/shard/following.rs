@@ -28,6 +28,17 @@ pub(super) struct Following {
 }
 
 impl Following {
+    /// Of a leader that was drained, and follows from now on.
+    pub(super) fn after_leading(
+        site: HostSite,
+        catalog: Arc<HostCatalog>,
+        backlog_bytes: usize,
+    ) -> Self {
+        let limits = FollowerLimits { slice_entries: SLICE_ENTRIES, backlog_bytes };
+        let follower = Follower::after_leading(site.partition(), site, limits);
+        Following { follower, catalog, change: None, has_failed: false }
+    }
+
     /// A copy with the state of a site.
     pub(super) fn new(site: HostSite, catalog: Arc<HostCatalog>, backlog_bytes: usize) -> Self {
         let (partition, position) = (site.partition(), site.log_sequence());
@@ -81,6 +92,12 @@ impl Shard {
     fn run_copy(&mut self, slot: Slot) {
         if self.replicas[slot].opening.is_some() {
             if self.go_on_opening(slot) {
+                self.replicas.copies_to_apply.add(slot);
+            }
+            return;
+        }
+        if self.replicas[slot].draining.is_some() {
+            if self.go_on_draining(slot) {
                 self.replicas.copies_to_apply.add(slot);
             }
             return;

@@ -350,6 +350,18 @@ impl Shard {
         }
     }
 
+    /// A partition is led here no more, and all copies have what its answers depend on: they are
+    /// released.
+    pub(super) fn release_all_of(&mut self, gate: Gate) {
+        let Gate { messages, connections, load_answers, .. } = gate;
+        messages.into_waiting().for_each(|(thread, message)| self.send(thread, message));
+        connections.into_iter().for_each(|(_, key)| self.connections.list_for_write(key));
+        for (_, frame) in load_answers {
+            self.tell_load(&frame);
+            self.buffers.give_back(frame);
+        }
+    }
+
     /// Keeps an answer to the load inside the thread until the log has the entries that it depends
     /// on. False when it is safe now.
     #[inline]

@@ -63,9 +63,12 @@ impl HandedCalls {
         })
     }
 
-    /// Takes the calls that are at some hosts and came up to a time.
+    /// Takes the calls that may be at some hosts and came up to a time.
     fn take_at(&mut self, hosts: &[HostId], until_us: i64) -> Vec<Origin> {
-        let is_there = |at: &At| matches!(at, At::Host(host) if hosts.contains(host));
+        let is_there = |at: &At| match at {
+            At::Host(host) => hosts.contains(host),
+            At::Anywhere => true,
+        };
         self.take_if(|at, call| is_there(at) && call.arrived_us <= until_us)
     }
 
@@ -114,6 +117,13 @@ impl Shard {
         }
         let origin = Origin { weight: answer.origin.weight & !NOTED, ..answer.origin };
         Some(ForwardedAnswer { origin, ..answer })
+    }
+
+    /// A call has come back, and is at no other host: who waits for it, unless nobody does any
+    /// more.
+    pub(super) fn unnote_handed(&mut self, origin: Origin) -> Option<Origin> {
+        let is_awaited = origin.weight & NOTED == 0 || self.handed.take(&origin);
+        is_awaited.then_some(Origin { weight: origin.weight & !NOTED, ..origin })
     }
 
     /// Hosts are lost: the callers of what may be there are notified.
@@ -213,5 +223,21 @@ mod tests {
         handed.note(origin(20), At::Host(HostId(1)));
         assert!(!handed.take(&origin(10)), "it has ended");
         assert!(handed.take(&origin(20)) && !handed.take(&origin(20)), "answered once");
+    }
+
+    #[test]
+    fn a_call_that_goes_from_host_to_host_may_be_at_one_that_does_not_answer() {
+        let origin = Origin {
+            thread: ThreadId(0),
+            connection: ConnectionKey::default(),
+            handle: 7,
+            arrived_us: 10,
+            procedure: 0,
+            weight: NOTED,
+        };
+        let mut handed = HandedCalls::default();
+        handed.note(origin, At::Anywhere);
+        assert!(handed.take_at(&[HostId(1)], 9).is_empty(), "it may be on its way");
+        assert_eq!(handed.take_at(&[HostId(1)], 10).len(), 1);
     }
 }

@@ -59,7 +59,8 @@ impl Shard {
     /// A copy of a partition that is led here says something.
     pub(super) fn copy_said(&mut self, message: OfCopy) {
         let OfCopy { partition, copy, said } = message;
-        let Some(slot) = self.replicas.slot_of(partition) else { return };
+        // Also before the copy here leads, and while calls wait because it is to be moved.
+        let slot = self.replicas.slot_of_copy(partition);
         match said {
             CopyMessage::Receipt(receipt) => self.take_receipt(slot, copy, receipt),
             CopyMessage::Resume(after) => self.resume_copy(slot, copy, after),

@@ -3,13 +3,14 @@
 
 use super::calls::{Taken, refuse};
 use super::handed::At;
-use super::{Shard, Slot, cannot_serve};
+use super::{Shard, Slot};
 use crate::intake::Changes;
 use crate::message::{
     ControlRequest, Envelope, ForwardedCall, HEAVY_WEIGHT, Origin, PARTITION_WEIGHT,
 };
 use lockstep_base::elapsed::Elapsed;
 use lockstep_host::load::{load_parameters, load_statement, loads_indexed};
+use lockstep_host::unavailable::cannot_serve;
 use lockstep_txn::EntryHeader;
 use lockstep_types::{Outcome, Status};
 use lockstep_wire_volt::{Invocation, response};

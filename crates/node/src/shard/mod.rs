@@ -11,6 +11,7 @@
 mod accept;
 mod answers;
 mod at_replica;
+mod bounced;
 mod buffers;
 mod bytes;
 mod calls;
@@ -21,6 +22,7 @@ mod drain;
 mod facts;
 mod following;
 mod gate;
+mod hand_over;
 mod handed;
 mod input;
 mod leading;
@@ -62,9 +64,11 @@ pub use leases::LeaseTable;
 pub(crate) use leases::SiteRuns;
 use lockstep_base::counting;
 use lockstep_base::elapsed::Elapsed;
+use lockstep_host::hand_over::MovesAtCoordinator;
 use lockstep_host::partition::take_call;
 use lockstep_host::placement::Placement;
 use lockstep_host::several::CoordinatorCall;
+use lockstep_host::unavailable::UnavailableCalls;
 use lockstep_site::{FromPartition, Site};
 use lockstep_types::{PartitionId, Status, ThreadId, TransactionId};
 use mio::{Events, Poll, Token};
@@ -77,8 +81,6 @@ use snapshot::SnapshotLanes;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-pub use unavailable::Unavailable;
-pub(crate) use unavailable::cannot_serve;
 use urgent_polling::UrgentPolling;
 
 /// The token of the thread's own waker; connections have their place as token.
@@ -173,13 +175,13 @@ pub struct Shard {
     connections: Connections,
     /// Calls of connections that are at other hosts.
     handed: handed::HandedCalls,
+    /// Leaders that are to be moved.
+    moves: MovesAtCoordinator,
     /// Calls for partitions that are about to be led here, and reports for the coordinator, if it
     /// is about to be here.
     waiting_calls: Vec<Envelope>,
-    /// Of the unavailable partitions, as far as this thread has followed them.
-    unavailable_version: u64,
-    /// Since when they are these.
-    unavailable_since_us: i64,
+    /// Calls that are in progress at partitions which cannot be served.
+    unavailable_calls: UnavailableCalls,
     /// Since when the host is not connected with a majority of its cluster.
     cut_off_since_us: Option<i64>,
     /// The control thread waits until this thread goes by this version of the catalog.
@@ -240,9 +242,9 @@ impl Shard {
             inner_load: parts.inner_load.map(InnerLoad::new),
             connections: Connections::default(),
             handed: handed::HandedCalls::default(),
+            moves: MovesAtCoordinator::default(),
             waiting_calls: Vec::new(),
-            unavailable_version: 0,
-            unavailable_since_us: 0,
+            unavailable_calls: UnavailableCalls::default(),
             cut_off_since_us: None,
             awaited_catalog: None,
             buffers: Buffers::default(),
@@ -412,7 +414,7 @@ impl Shard {
                 None => self.wait_for_lead(partition, Envelope::AdHoc(partition, call)),
             },
             call @ (Envelope::Multi(_) | Envelope::OneRound(..)) if self.coordinator.is_none() => {
-                self.refuse_elsewhere(call);
+                self.bounce(call);
             }
             call @ (Envelope::Multi(_) | Envelope::OneRound(..))
                 if self.facts.unavailable.is_any() =>
@@ -427,7 +429,7 @@ impl Shard {
             Envelope::OneRoundFinished(end) => self.one_round_finished(end),
             Envelope::OneRoundTables(end) => self.one_round_tables(*end),
             Envelope::ToPartition(message) => match self.replicas.slot_of(message.partition) {
-                Some(_) => self.coordinator_asked(message),
+                Some(slot) => self.coordinator_asked_at(slot, message),
                 None => self.coordinator_told_copy(message),
             },
             Envelope::FromPartition(FromPartition::Fenced(report))
@@ -439,6 +441,14 @@ impl Shard {
                 true => self.partition_answered(answer),
                 false => tracing::debug!("a partition answers a coordinator that is gone"),
             },
+            rare => self.take_rare(rare),
+        }
+    }
+
+    /// Takes what is not of a transaction: apart, because what it needs of the stack is much.
+    #[inline(never)]
+    fn take_rare(&mut self, message: Envelope) {
+        match message {
             Envelope::Connection { stream, id, admin } => self.adopt(stream, id, admin),
             Envelope::Gather { request, validate } => self.send_statistics(request, validate),
             Envelope::Survey { sample, rows } => self.survey(&sample, rows),
@@ -455,13 +465,19 @@ impl Shard {
             Envelope::Follow(piece) => self.follow(*piece),
             Envelope::Open(opening) => self.open(*opening),
             Envelope::Placement(placement) => self.follow_placement(placement),
+            Envelope::Moves(moves) => self.take_moves(&moves),
+            Envelope::HandOver(planned) => self.begin_hand_over(planned),
+            Envelope::Bounced(bounced) => self.take_bounced(bounced),
             Envelope::Drain => self.phase.drain(),
             Envelope::Stop => self.phase = Phase::Stopping,
             Envelope::Incoming(message) => self.take_incoming(message),
             Envelope::Control(_)
             | Envelope::Outgoing(_)
             | Envelope::EndSession(_)
+            | Envelope::HandedOver(_)
+            | Envelope::SteppedDown(_)
             | Envelope::Propose(_) => unreachable!("only control and links get these"),
+            _ => unreachable!("what is of a transaction is taken before"),
         }
     }
 

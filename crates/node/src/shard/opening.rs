@@ -61,6 +61,10 @@ impl Shard {
             if placement.leader_of(partition) != self.thread {
                 self.replicas.follow(partition);
             }
+            if self.steps_down(slot, &placement) {
+                self.step_down(slot);
+                continue;
+            }
             if let Some(report) = self.seal_stream(slot, epoch) {
                 let copy = placement.host();
                 let said = CopyMessage::Sealed(report);
@@ -71,6 +75,9 @@ impl Shard {
         self.follow_coordinator(&before);
         self.fail_handed_calls(&before);
         self.take_waiting_calls();
+        if self.moves.is_any() {
+            self.attend_to_moves();
+        }
     }
 
     /// All copies of a partition are sealed for an epoch in which it is led here.
@@ -109,6 +116,8 @@ impl Shard {
         let Shard { replicas, placement, outbox, .. } = self;
         replicas[slot].hand_over_to_copies((now_us, true), placement, outbox);
         replicas[slot].send_to_copies(placement, outbox);
+        self.end_hand_over(slot);
+        self.take_waiting_calls();
         self.release_safe_of(slot);
     }
 
@@ -184,6 +193,9 @@ impl Shard {
     /// The coordinator said something to a partition that is not led here: it may be about to be.
     pub(super) fn coordinator_told_copy(&mut self, message: Numbered<Arc<HostCatalog>>) {
         let slot = self.replicas.slot_of_copy(message.partition);
+        if self.replicas[slot].draining.is_some() {
+            return self.coordinator_told_draining(slot, message);
+        }
         // To a leader before, whose messages come again to the next one.
         let Some(pending) = &mut self.replicas[slot].opening else { return };
         pending.promotion.take_message(message);
@@ -256,7 +268,7 @@ impl Shard {
         for effect in effects {
             self.at_slot(slot).partition_effect(effect);
         }
-        early.into_iter().for_each(|message| self.coordinator_asked(message));
+        early.into_iter().for_each(|message| self.coordinator_asked_at(slot, message));
         self.take_waiting_calls();
     }
 
@@ -278,18 +290,19 @@ impl Shard {
         self.outbox.send(links, Envelope::Propose(Box::new(command)));
     }
 
-    /// A call for a partition that is not led here: it waits if that is about to change, else its
-    /// caller hears that nothing has happened.
+    /// A call for a partition that is not led here: it waits if that is about to change, else it
+    /// goes back to the thread where it came in.
     #[cold]
     pub(super) fn wait_for_lead(&mut self, partition: PartitionId, call: Envelope) {
         if let Some(failure) = self.never_led_here(partition) {
-            return self.refuse_by_message(origin_of(call), &failure);
+            return self.refuse_by_message(origin_of(&call), &failure);
         }
         let limit = self.facts.options.max_held_calls.to_usize();
         let is_due = self.placement.leader_of(partition) == self.thread;
-        match is_due && self.waiting_calls.len() < limit {
-            true => self.waiting_calls.push(call),
-            false => self.refuse_elsewhere(call),
+        match (is_due, self.waiting_calls.len() < limit) {
+            (true, true) => self.waiting_calls.push(call),
+            (true, false) => self.refuse_elsewhere(origin_of(&call)),
+            (false, _) => self.bounce(call),
         }
     }
 

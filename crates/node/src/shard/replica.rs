@@ -2,6 +2,7 @@
 
 use super::following::Following;
 use super::gate::Gate;
+use super::hand_over::Draining;
 use super::opening::PendingOpening;
 use super::{HostFacts, HostSite};
 use crate::catalog::{HostCatalog, site_limits};
@@ -85,6 +86,8 @@ pub(super) struct Replica {
     pub(super) following: Option<Box<Following>>,
     /// It is to be led here, and not ready for that yet.
     pub(super) opening: Option<Box<PendingOpening>>,
+    /// It is led here, and is to be led elsewhere.
+    pub(super) draining: Option<Box<Draining>>,
 }
 
 impl Replica {
@@ -121,6 +124,7 @@ impl Replica {
             leading,
             following: None,
             opening: None,
+            draining: None,
         }
     }
 
@@ -157,6 +161,7 @@ impl Replica {
             leading: None,
             following: Some(Box::new(Following::new(site, Arc::clone(catalog), backlog_bytes))),
             opening: None,
+            draining: None,
         }
     }
 }

@@ -27,6 +27,8 @@ struct ReplicaLane {
     lane: Option<Box<SiteLane>>,
     /// It has begun, and its lane has not come yet.
     begun: Option<Box<SnapshotBegun>>,
+    /// It was given up before it began: when it does, it ends.
+    is_given_up: bool,
 }
 
 impl SnapshotLanes {
@@ -61,17 +63,22 @@ impl SnapshotLanes {
             lane.begin(begun);
         }
         self.stepped_ns = clock::monotonic_ns();
+        replica.is_given_up = false;
         self.running += usize::from(replica.lane.is_none());
         replica.lane = Some(lane);
     }
 
-    /// The snapshot has begun at a replica.
-    pub(super) fn note_begun(&mut self, slot: Slot, begun: Box<SnapshotBegun>) {
+    /// The snapshot has begun at a replica; false where nobody wants it any more.
+    pub(super) fn note_begun(&mut self, slot: Slot, begun: Box<SnapshotBegun>) -> bool {
         let replica = &mut self.lanes[slot.index()];
+        if replica.lane.is_none() && std::mem::take(&mut replica.is_given_up) {
+            return false;
+        }
         match &mut replica.lane {
             Some(lane) => lane.begin(begun),
             None => replica.begun = Some(begun),
         }
+        true
     }
 
     /// Encodes for a while, if a snapshot runs.
@@ -94,6 +101,7 @@ impl SnapshotLanes {
             if next.is_none_or(|next| next == slot.index())
                 && lane.step(&mut replicas[slot].site, worked_ns)
             {
+                replica.is_given_up = !lane.has_begun();
                 replica.lane = None;
                 self.running -= 1;
             }

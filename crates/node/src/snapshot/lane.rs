@@ -117,6 +117,11 @@ impl SiteLane {
         self.say(FromSite::Begun(begun));
     }
 
+    /// Whether the snapshot has begun at the site.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.begun
+    }
+
     /// How long until a step has anything to do, in nanoseconds, if nobody wakes the site before;
     /// `None` if that is for others to say.
     pub(crate) fn wait_ns(&mut self) -> Option<u64> {

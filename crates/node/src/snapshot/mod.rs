@@ -37,7 +37,7 @@ pub(crate) fn table_head(table: &SnapshotTable, definition: &TableDefinition) ->
 }
 
 /// What a snapshot has become.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Saved {
     /// The transaction at which it stands.
     pub(crate) transaction: i64,

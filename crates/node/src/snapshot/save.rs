@@ -5,14 +5,14 @@ use super::{SaveResult, Saved, table_head};
 use crate::clock;
 use lockstep_durability::ClusterId;
 use lockstep_durability::snapshot::{
-    ContentKind, FileWriter, Manifest, PartitionPosition, RowsWriter, SnapshotError, TableEntry,
-    TableKind, classes_name, csv, rows_name, write_manifest,
+    ContentKind, FileWriter, HostPart, Manifest, PartitionPosition, RowsWriter, SnapshotError,
+    TableEntry, TableKind, classes_name, csv, rows_name_of, write_manifest,
 };
 use lockstep_env::{Disk, DiskErrorKind};
 use lockstep_plan_ir::TableDefinition;
 use lockstep_site::{SnapshotBegun, SnapshotStart};
 use lockstep_storage::{RowsRecord, SnapshotTable, StorageError, TableLayout};
-use lockstep_types::TableId;
+use lockstep_types::{PartitionId, TableId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -37,7 +37,12 @@ pub(crate) struct SaveJob {
     pub(crate) classes: Option<Arc<[u8]>>,
     /// The tables that are saved.
     pub(crate) tables: Vec<Arc<TableDefinition>>,
-    pub(crate) lanes: Vec<ThreadLane>,
+    /// Of the partitions that this host leads.
+    pub(crate) lanes: Vec<(PartitionId, ThreadLane)>,
+    /// How many there are in all.
+    pub(crate) partition_count: u32,
+    /// The host, if it is one of several, which save their partitions.
+    pub(crate) host: Option<u32>,
     /// Set when the thread writes no more: sites give up then.
     pub(crate) given_up: Arc<AtomicBool>,
     /// Set from outside when nobody wants the snapshot any more.
@@ -87,7 +92,10 @@ struct CsvTable {
 
 struct Writing<'j> {
     job: &'j SaveJob,
+    /// By partition.
     sinks: Vec<Sink>,
+    /// The partitions that this host saves.
+    saved: Vec<PartitionId>,
     texts: BTreeMap<TableId, CsvTable>,
     /// Tables that only the first partition saves.
     replicated: BTreeSet<TableId>,
@@ -115,6 +123,11 @@ pub(crate) fn run(mut job: SaveJob) -> SaveResult {
 }
 
 impl SaveJob {
+    /// The number in the names of the files.
+    fn file_host(&self) -> u32 {
+        self.host.unwrap_or(0)
+    }
+
     fn path(&self, name: &str) -> String {
         match self.folder.as_str() {
             "" => name.to_string(),
@@ -131,15 +144,20 @@ impl SaveJob {
     }
 }
 
-fn write(job: &SaveJob, mut lanes: Vec<ThreadLane>) -> SaveResult {
+fn write(job: &SaveJob, mut lanes: Vec<(PartitionId, ThreadLane)>) -> SaveResult {
+    if lanes.is_empty() {
+        // A host that leads nothing has no part of the snapshot.
+        return Ok(Saved::default());
+    }
     let replicated = job.tables.iter().filter(|table| table.is_replicated());
     let mut writing = Writing {
         job,
-        sinks: lanes.iter().map(|_| Sink::Waiting).collect(),
+        sinks: (0..job.partition_count).map(|_| Sink::Waiting).collect(),
+        saved: lanes.iter().map(|(partition, _)| *partition).collect(),
         texts: BTreeMap::new(),
         replicated: replicated.map(|table| table.id).collect(),
         transaction: 0,
-        positions: vec![PartitionPosition::default(); lanes.len()],
+        positions: vec![PartitionPosition::default(); job.partition_count as usize],
         rows: BTreeMap::new(),
         manifest_files: Vec::new(),
         saved_files: Vec::new(),
@@ -147,7 +165,8 @@ fn write(job: &SaveJob, mut lanes: Vec<ThreadLane>) -> SaveResult {
     let mut ended = 0;
     while ended < lanes.len() {
         let mut idle = true;
-        for (partition, lane) in lanes.iter_mut().enumerate() {
+        for (partition, lane) in &mut lanes {
+            let partition = partition.index();
             let Some(message) = lane.from_site.pop() else { continue };
             idle = false;
             match message {
@@ -162,9 +181,8 @@ fn write(job: &SaveJob, mut lanes: Vec<ThreadLane>) -> SaveResult {
                 }
             }
         }
-        let mut both = lanes.iter_mut().zip(&writing.sinks);
-        let deserted = both.any(|(lane, sink)| {
-            let ended = matches!(sink, Sink::Ended);
+        let deserted = lanes.iter_mut().any(|(partition, lane)| {
+            let ended = matches!(writing.sinks[partition.index()], Sink::Ended);
             !ended && lane.from_site.is_closed() && lane.from_site.is_empty()
         });
         if deserted || job.cancelled.load(Ordering::Acquire) {
@@ -198,7 +216,7 @@ impl Writing<'_> {
         }
         self.sinks[partition] = match job.content {
             ContentKind::Native => {
-                let name = rows_name(&job.nonce, partition as u32);
+                let name = rows_name_of(&job.nonce, job.file_host(), partition as u32);
                 let of = (job.cluster, self.transaction, partition as u32);
                 let head = |table: &SnapshotTable| {
                     let definition = job.tables.iter().find(|known| known.id == table.table);
@@ -225,7 +243,7 @@ impl Writing<'_> {
             if self.texts.contains_key(&table.table) {
                 continue;
             }
-            let name = csv::file_name(&job.nonce, &definition.name);
+            let name = csv::file_name(&job.nonce, &definition.name, job.file_host());
             let file = job.note(&name, FileWriter::create(&*job.disk, &job.folder, &name))?;
             let layout =
                 TableLayout::new(&table.columns).map_err(|error| broken_record(job, error))?;
@@ -301,8 +319,9 @@ impl Writing<'_> {
             table.file.append(&table.text)?;
             self.add_file(Some(table.definition.name.clone()), table.file.finish()?);
         }
-        if let Some(jar) = &job.classes {
-            let name = classes_name(&job.nonce);
+        let has_first = self.saved.contains(&PartitionId(0));
+        if let Some(jar) = job.classes.as_ref().filter(|_| has_first) {
+            let name = classes_name(&job.nonce, job.file_host());
             let made = FileWriter::create(&*job.disk, &job.folder, &name);
             let mut file = job.note(&name, made)?;
             file.append(jar)?;
@@ -318,7 +337,9 @@ impl Writing<'_> {
             })
             .collect();
         tables.sort_by(|a, b| a.name.cmp(&b.name));
+        let partitions = self.saved.iter().map(|partition| partition.0).collect();
         let manifest = Manifest {
+            part: job.host.map(|host| HostPart { host, partitions }),
             release: lockstep_durability::RELEASE.to_string(),
             cluster: job.cluster,
             nonce: job.nonce.clone(),

@@ -136,6 +136,20 @@ fn a_cluster_with_one_copy_comes_back_after_a_stop() {
     survives_stops(0, Durability::Sync);
 }
 
+/// What is moved would have to come back after a stop.
+#[test]
+fn leaders_of_a_cluster_with_directories_are_not_moved() {
+    let disks = new_disks(1);
+    let (servers, _peers) = cluster(&disks, 1, Durability::Sync);
+    let mut admin = Peer::login(servers[2].admin_address());
+    for (procedure, numbers) in
+        [("@MigratePartitionLeader", &[Int(0), Int(1)][..]), ("@PrepareStopNode", &[Int(0)])]
+    {
+        let answer = admin.call(procedure, numbers);
+        assert!(answer.status == -2 && answer.text.contains("with directories"), "{answer:?}");
+    }
+}
+
 #[test]
 fn a_cluster_with_copies_comes_back_after_a_stop() {
     survives_stops(1, Durability::Sync);

@@ -41,20 +41,20 @@ const DIGEST: [&str; 5] = [
     "SELECT n, s FROM total",
 ];
 
-struct Folder(PathBuf);
+pub struct Folder(PathBuf);
 
 impl Folder {
-    fn new(name: &str) -> Folder {
+    pub fn new(name: &str) -> Folder {
         let path = std::env::temp_dir().join(format!("lockstep-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
         Folder(path)
     }
 
-    fn text(&self) -> &str {
+    pub fn text(&self) -> &str {
         self.0.to_str().expect("a path of text")
     }
 
-    fn files(&self) -> Vec<String> {
+    pub fn files(&self) -> Vec<String> {
         let entries = fs::read_dir(&self.0).expect("the folder is there");
         let mut names: Vec<String> = entries
             .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())

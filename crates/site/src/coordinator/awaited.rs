@@ -110,42 +110,38 @@ impl<O, C: Clone> Coordinator<O, C> {
     pub(super) fn expire_awaited(
         &mut self,
         before_us: i64,
+        why: impl Fn() -> String,
         outputs: &mut Vec<CoordinatorOutput<O, C>>,
     ) {
         let is_late = |awaited: &AwaitedAnswer<O, C>| awaited.since_us < before_us;
         let late = self.awaited.iter().filter(|(_, awaited)| is_late(awaited)).map(|(id, _)| *id);
         for transaction in late.collect::<Vec<_>>() {
             if let Some(awaited) = self.awaited.remove(&transaction) {
-                outputs.push(self.as_unknown(awaited.answer));
+                outputs.push(as_unknown(awaited.answer, &why()));
             }
         }
     }
+}
 
-    fn as_unknown(&self, mut answer: CoordinatorOutput<O, C>) -> CoordinatorOutput<O, C> {
-        let unknown = |decided: Option<&Failure>| {
-            let decided = decided.map_or("committed", |failure| failure.message.as_str());
-            Failure::new(
-                Status::ResponseUnknown,
-                format!(
-                    "The outcome is not known: no partition's command log had the decision within \
-                     {} ms (option transaction_timeout_ms), and a crash now could turn it. Decided \
-                     was: {decided}",
-                    self.transaction_limit_us / 1000
-                ),
-            )
-        };
-        match &mut answer {
-            CoordinatorOutput::Finished(finished) => {
-                let failure = unknown(finished.outcome.failure.as_ref());
-                finished.outcome = Outcome::failed(failure);
-                finished.tables.clear();
-            }
-            CoordinatorOutput::OneRoundFinished(finished) => {
-                let failure = unknown(finished.result.as_ref().err().map(|failure| &**failure));
-                finished.result = Err(Box::new(failure));
-            }
-            _ => unreachable!("only answers are kept"),
+fn as_unknown<O, C>(mut answer: CoordinatorOutput<O, C>, why: &str) -> CoordinatorOutput<O, C> {
+    let unknown = |decided: Option<&Failure>| {
+        let decided = decided.map_or("committed", |failure| failure.message.as_str());
+        let text = format!(
+            "The outcome is not known: {why}, and a crash now could turn it. Decided was: {decided}"
+        );
+        Failure::new(Status::ResponseUnknown, text)
+    };
+    match &mut answer {
+        CoordinatorOutput::Finished(finished) => {
+            let failure = unknown(finished.outcome.failure.as_ref());
+            finished.outcome = Outcome::failed(failure);
+            finished.tables.clear();
         }
-        answer
+        CoordinatorOutput::OneRoundFinished(finished) => {
+            let failure = unknown(finished.result.as_ref().err().map(|failure| &**failure));
+            finished.result = Err(Box::new(failure));
+        }
+        _ => unreachable!("only answers are kept"),
     }
+    answer
 }

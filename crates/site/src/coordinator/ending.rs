@@ -109,7 +109,14 @@ impl<O, C: Clone> Coordinator<O, C> {
             return;
         }
         let before_us = now_us.saturating_sub(self.transaction_limit_us);
-        self.expire_awaited(before_us, outputs);
+        let limit_ms = self.transaction_limit_us / 1000;
+        let why = || {
+            format!(
+                "no partition's command log had the decision within {limit_ms} ms (option \
+                 transaction_timeout_ms)"
+            )
+        };
+        self.expire_awaited(before_us, why, outputs);
         self.now_us = now_us;
         let is_late = |active: &Active<O, C>| {
             active.deadline_us.is_some_and(|deadline_us| deadline_us < now_us)
@@ -138,8 +145,16 @@ impl<O, C: Clone> Coordinator<O, C> {
     }
 
     /// The coordinator cannot go on: everything that waits or is in progress and not decided fails
-    /// with this reason, is undone everywhere, and its partitions are free.
-    pub fn fail_all(&mut self, failure: &Failure, outputs: &mut Vec<CoordinatorOutput<O, C>>) {
+    /// with this reason, is undone everywhere, and its partitions are free. Of decisions that have
+    /// waited for a partition's log since before a time, the outcome is not known.
+    pub fn fail_all(
+        &mut self,
+        failure: &Failure,
+        before_us: i64,
+        outputs: &mut Vec<CoordinatorOutput<O, C>>,
+    ) {
+        let why = || "partitions that are to log the decision cannot be served".to_string();
+        self.expire_awaited(before_us, why, outputs);
         let waiting = self.initiator.take_waiting();
         // From the last to the first: nothing runs again that is aborted next.
         for transaction in self.initiator.undecided().into_iter().rev() {
@@ -159,6 +174,23 @@ impl<O, C: Clone> Coordinator<O, C> {
             let outcome = Outcome::failed(failure.clone());
             let ended = Ended { outcome, tables: Vec::new(), partition_count: 0, rounds: 0 };
             outputs.push(finished(call, ended, enlargements));
+        }
+    }
+
+    /// Changes of the catalog that are decided do not wait for these partitions, which cannot be
+    /// served: they carry them out before they answer anybody.
+    pub fn end_without(
+        &mut self,
+        partitions: &[PartitionId],
+        outputs: &mut Vec<CoordinatorOutput<O, C>>,
+    ) {
+        for partition in partitions {
+            for transaction in self.initiator.unacknowledged_by(*partition) {
+                let progress = self.initiator.acknowledge(transaction, *partition);
+                if progress == RoundProgress::Complete {
+                    self.answer(transaction, outputs);
+                }
+            }
         }
     }
 

@@ -34,6 +34,12 @@ impl<H, A, C: Clone> Site<H, A, C> {
         self.epoch > 0 && self.stream.last() == 0 && !self.stream.has_next()
     }
 
+    /// Whether it waits for another coordinator to decide what it has undecided: answers of calls
+    /// wait for that, too.
+    pub fn awaits_decisions(&self) -> bool {
+        self.awaits_coordinator() && !self.initiator.is_decided()
+    }
+
     /// Another coordinator, of a stream of this later epoch, is to take over: nothing of the one
     /// before is taken any more, and what that had sent and has not run here ends. The report is
     /// among the effects, as a message to the coordinator; [`Site::next`] is due. Calls go on;

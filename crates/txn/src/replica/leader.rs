@@ -52,6 +52,10 @@ pub enum ResumeError {
     },
 }
 
+/// Nothing was sent in the epoch: also one that has all entries hears of it, and sends a receipt
+/// for what its log has.
+const NOTHING_ADVERTISED: (u64, u64) = (u64::MAX, u64::MAX);
+
 /// A follower as the leader has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Copy {
@@ -111,7 +115,7 @@ impl ReplicaStream {
             host: *host,
             received: *position,
             sent: *position,
-            advertised: (0, 0),
+            advertised: NOTHING_ADVERTISED,
             is_connected: true,
         };
         let kept = suffix.into_iter().map(|piece| Kept { piece, logged_us: 0, settled: 0 });

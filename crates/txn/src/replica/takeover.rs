@@ -105,7 +105,9 @@ impl std::error::Error for TakeoverError {}
 /// Plans the next epoch of a partition from the copies that are left, each of them sealed for it.
 /// `in_sync` are the copies that the newest durable placement names: no other leads or counts, for
 /// it may lack what was answered. A leader that is left stays leader; else the copy leads whose
-/// last entry is of the latest epoch, and among those the one with the greatest end.
+/// last entry is of the latest epoch, among those the one with the greatest end, and among equals
+/// the first one of `in_sync`, where the placement's leader stands: so a leader that was moved on
+/// purpose does not lead again.
 ///
 /// # Errors
 /// No copy in sync is left, or one is sealed for another epoch.
@@ -121,8 +123,10 @@ pub fn plan_takeover(
     let counts = |survivor: &&Survivor| in_sync.contains(&survivor.host) || faults.start_stale();
     let key = |survivor: &&Survivor| {
         let SealReport { end, history, .. } = &survivor.sealed;
-        // Of equals the lowest host, so that all who plan agree.
-        (survivor.led, history.last_epoch(), *end, std::cmp::Reverse(survivor.host))
+        // Of equals the first one of those in sync, so that all who plan agree.
+        let place = in_sync.iter().position(|host| *host == survivor.host);
+        let place = place.unwrap_or(in_sync.len());
+        (survivor.led, history.last_epoch(), *end, std::cmp::Reverse((place, survivor.host)))
     };
     let Some(leader) = survivors.iter().filter(counts).max_by_key(key) else {
         return Err(TakeoverError::NoCopyInSync { in_sync: in_sync.to_vec() });

@@ -221,7 +221,7 @@ class Voltadmin(unittest.TestCase):
                 ("@TopicControl", [STRING] * 2, ["T", "release"], "no topics"),
                 ("@UpdateLicense", [STRING], ["ab"], "needs no license"),
                 ("@JStack", [INTEGER], [-1], "gdb or perf"),
-                ("@PrepareStopNode", [INTEGER], [0], "shut it down instead"),
+                ("@PrepareStopNode", [INTEGER], [0], "its leader cannot be moved"),
                 ("@StopNode", [INTEGER], [0], "Stop the process instead"),
                 ("@ElasticRemoveNT", [TINYINT, STRING, STRING, BIGINT], [2, "", "", -1],
                  "elastic resizing"),

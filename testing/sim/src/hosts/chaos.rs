@@ -1,7 +1,8 @@
 //! The faults of a run, and the clients that call meanwhile.
 
 use super::{Cluster, Process};
-use lockstep_cluster::{ClusterState, HostState};
+use lockstep_cluster::{ClusterState, Command, HostState};
+use lockstep_types::{HostId, PartitionId};
 use std::collections::BTreeSet;
 
 /// A host that was disturbed may still be put out for so long.
@@ -24,11 +25,16 @@ impl Cluster {
             if self.judge.outstanding < clients {
                 self.begin_call();
             }
+            self.change_schema()?;
             let pause_us = self.shared.random.below(6_000);
             let until_us = self.now_us + pause_us;
             self.run_until(until_us, |_| false)?;
             if self.shape.k > 0 && self.shared.random.chance(1, one_in) {
                 self.disturb();
+            }
+            if self.moves_leaders && self.shared.random.chance(1, 12) {
+                let host = self.shared.random.below(self.processes.len() as u64) as usize;
+                self.move_leader(host);
             }
             // Callers of a host that has no majority for long wait as long.
             if self.judge.outstanding >= clients {
@@ -76,6 +82,29 @@ impl Cluster {
         }
     }
 
+    /// A leader is to be moved, or a move to be given up.
+    fn move_leader(&mut self, host: usize) {
+        let now_us = self.now_us;
+        let Some(process) = &mut self.processes[host] else { return };
+        let Some(state) = process.links.state() else { return };
+        let random = &mut self.shared.random;
+        let partition = PartitionId(random.below(state.partitions.len() as u64) as u32);
+        let placed = &state.partitions[partition.index()];
+        let epoch = placed.epoch;
+        let followers: Vec<HostId> = placed.followers().collect();
+        let command = match (placed.hand_over, followers.len() as u64) {
+            (Some(_), _) => Command::GiveUpHandOver { partition, epoch },
+            (None, 0) => return,
+            (None, count) => {
+                let to = followers[random.below(count) as usize];
+                Command::BeginHandOver { partition, to, epoch }
+            }
+        };
+        let now = process.links.now(now_us);
+        // Too many are pending: this one is not begun.
+        let _ = process.links.control.propose(command, now);
+    }
+
     /// Whether any of these hosts could be lost, beside those that may be by now, with a majority
     /// and a copy of each partition left.
     fn may_lose(&mut self, hosts: &[usize]) -> bool {
@@ -111,9 +140,10 @@ impl Cluster {
                 let left = voters.iter().filter(|host| stays(*gone, **host)).count();
                 left > voters.len() / 2
             });
-            let has_copy = state.partitions.iter().all(|partition| {
-                partition.copies.iter().any(|copy| stays(*gone, copy.host.0 as usize))
-            });
+            let has_copy = self.loses_partitions
+                || state.partitions.iter().all(|partition| {
+                    partition.copies.iter().any(|copy| stays(*gone, copy.host.0 as usize))
+                });
             has_majority && has_copy
         })
     }
@@ -125,7 +155,7 @@ impl Cluster {
     }
 
     /// The process of a host ends.
-    fn kill(&mut self, host: usize) {
+    pub(super) fn kill(&mut self, host: usize) {
         if self.processes[host].is_none() || !self.may_lose(&[host]) {
             return;
         }
@@ -193,7 +223,9 @@ impl Cluster {
     /// What is in flight between two hosts is lost: one of them goes out.
     fn end_session(&mut self, one: usize, other: usize) {
         let both = [one, other];
-        if both.iter().any(|host| self.processes[*host].is_none()) || !self.may_lose(&both) {
+        let is_over = both.iter().any(|host| self.processes[*host].is_none());
+        // Where both had last copies, none of them could go out.
+        if is_over || self.loses_partitions || !self.may_lose(&both) {
             return;
         }
         self.network.end_session((one, other));
@@ -212,12 +244,8 @@ impl Cluster {
         self.note_disturbed(other, 0);
     }
 
-    /// Faults stop.
+    /// Faults stop; hosts that stand still go on in their time.
     pub(super) fn heal(&mut self) {
         self.network.heal();
-        let now_us = self.now_us;
-        for process in self.processes.iter_mut().flatten() {
-            process.paused_until_us = process.paused_until_us.min(now_us);
-        }
     }
 }

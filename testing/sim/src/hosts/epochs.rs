@@ -1,7 +1,7 @@
 //! New epochs at a host: what it led is sealed, what it is to lead opens, and calls that may be at
 //! a lost host end.
 
-use super::host::{Host, Where, coordinator_of};
+use super::host::{Handed, Host, Where, coordinator_of};
 use super::replica::{At, Following, Pending, Replica, STREAM_LIMITS};
 use super::{Said, Shared};
 use lockstep_host::copies::Opening;
@@ -23,14 +23,19 @@ impl Host {
             return;
         }
         let before = std::mem::replace(&mut self.placement, Arc::clone(&placement));
-        for (partition, replica) in &mut self.replicas {
-            let epoch = placement.epoch_of(*partition);
-            replica.leads &= placement.leader_of(*partition).host() == self.id;
+        for partition in self.replicas.keys().copied().collect::<Vec<_>>() {
+            if self.steps_down(partition, &placement) {
+                self.step_down(partition, shared);
+                continue;
+            }
+            let replica = self.replicas.get_mut(&partition).expect("it was listed");
+            let epoch = placement.epoch_of(partition);
+            replica.leads &= placement.leader_of(partition).host() == self.id;
             let Replica { site, leading, gate, .. } = replica;
             let Some(leading) = leading else { continue };
             if let Some(report) = leading.seal(site, epoch, self.now_us) {
                 gate.advance(self.id, report.end);
-                let (partition, copy) = (*partition, self.id);
+                let copy = self.id;
                 let said = CopyMessage::Sealed(report);
                 self.sealed.push(OfCopy { partition, copy, said });
             }
@@ -38,6 +43,7 @@ impl Host {
         self.follow_coordinator(&before, shared);
         self.fail_handed_calls(&before, shared);
         self.take_waiting();
+        self.attend_to_moves(shared);
     }
 
     fn follow_coordinator(&mut self, before: &Placement, shared: &mut Shared) {
@@ -46,10 +52,11 @@ impl Host {
             let mut coordinator = coordinator_of(&placement, shared, self.version);
             coordinator.take_over(placement.epoch());
             self.coordinator = Some(coordinator);
+            self.begin_with_moves(shared);
             shared.report.coordinators += 1;
         }
         if placement.coordinator().host() != self.id {
-            self.coordinator = None;
+            (self.coordinator, self.changing) = (None, None);
         }
         if let Some(coordinator) = &mut self.coordinator {
             let partitions = (0..placement.partition_count()).map(PartitionId);
@@ -85,10 +92,11 @@ impl Host {
         }
         let may_be_there = |at: &Where| match at {
             Where::Host(host) => lost.contains(host),
+            Where::Anywhere => !lost.is_empty(),
         };
-        let calls = self.handed.iter().filter(|(_, (at, _))| may_be_there(at));
+        let calls = self.handed.iter().filter(|(_, handed)| may_be_there(&handed.at));
         for call in calls.map(|(call, _)| *call).collect::<Vec<_>>() {
-            let (_, request) = self.handed.remove(&call).expect("it was listed");
+            let Handed { request, .. } = self.handed.remove(&call).expect("it was listed");
             match shared.faults.resend_handed_call {
                 true => self.call(call, request, shared),
                 false => shared.unknown(call),
@@ -102,7 +110,7 @@ impl Host {
         calls.into_keys().for_each(|call| shared.unknown(call));
     }
 
-    fn take_waiting(&mut self) {
+    pub(super) fn take_waiting(&mut self) {
         self.own.extend(std::mem::take(&mut self.waiting));
     }
 
@@ -129,6 +137,8 @@ impl Host {
             }
         }
         shared.report.reopened += 1;
+        self.end_hand_over(*partition, shared);
+        self.take_waiting();
         self.hand_over(*partition, true, shared);
         self.send_to_copies(*partition);
         self.release(*partition);

@@ -1,24 +1,25 @@
 //! A host: its copies, and the coordinator if it has that. One thread has all of it here; what the
 //! thread of the links gives to a site still arrives later.
 
-use super::replica::{At, Following, Held, Pending, Replica};
+use super::replica::{At, Following, Held, Replica};
 use super::{Answer, HostCall, Said, Shared};
 use crate::plans::{Planned, Request};
 use lockstep_cluster::{Command, Epoch};
 use lockstep_host::HostTime;
 use lockstep_host::coordinator::{self, CoordinatorHost, Overtaken};
 use lockstep_host::copies::FollowedPiece;
-use lockstep_host::follower::Applied;
 use lockstep_host::follower::codec::{CopyMessage, OfCopy};
+use lockstep_host::hand_over::{MovesAtCoordinator, PlannedMove};
 use lockstep_host::partition;
 use lockstep_host::placement::Placement;
-use lockstep_host::recovery::EntrySources;
 use lockstep_host::several::CoordinatorCall;
+use lockstep_host::unavailable::{Unavailable, UnavailableCalls, cannot_serve};
+use lockstep_site::fence::EndedChange;
 use lockstep_site::{
     Coordinator, CoordinatorOutput, FromPartition, MultiCall, Numbered, OneRoundCalls,
     OneRoundFinished,
 };
-use lockstep_txn::replica::{Receipt, ReceiptOutcome};
+use lockstep_txn::replica::{Receipt, ReceiptOutcome, ReplicaStream};
 use lockstep_types::{Failure, HostId, Outcome, PartitionId, Status, TransactionId};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -27,6 +28,18 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Where {
     Host(HostId),
+    /// It goes from host to host.
+    Anywhere,
+}
+
+/// A call of a client of this host that has no answer.
+pub(super) struct Handed {
+    pub(super) at: Where,
+    pub(super) request: Request,
+    /// When it came, by the wall clock.
+    pub(super) since_us: i64,
+    /// The only partition that it needs.
+    pub(super) partition: Option<PartitionId>,
 }
 
 /// What a host's sites have.
@@ -40,18 +53,27 @@ pub(super) struct Host {
     pub(super) version: u64,
     pub(super) replicas: BTreeMap<PartitionId, Replica>,
     pub(super) coordinator: Option<Coordinator<usize, u64>>,
-    one_rounds: OneRoundCalls,
+    pub(super) one_rounds: OneRoundCalls,
     /// Messages to itself.
     pub(super) own: VecDeque<Said>,
+    /// Leaders that are to be moved, and those here that are sealed for it.
+    pub(super) moves: MovesAtCoordinator,
+    pub(super) drained: Vec<PlannedMove>,
+    /// Those that follow from now on, with their streams.
+    pub(super) stepped_down: Vec<(PartitionId, ReplicaStream)>,
     /// Calls and reports that wait for another placement, or for a partition to be led here.
     pub(super) waiting: Vec<Said>,
     /// What it has sealed, for its links.
     pub(super) sealed: Vec<OfCopy>,
-    pub(super) handed: BTreeMap<usize, (Where, Request)>,
+    pub(super) handed: BTreeMap<usize, Handed>,
     /// By partition, until when this host may answer, by its monotonic clock.
     pub(super) leases_us: Vec<u64>,
     /// It takes no calls.
     pub(super) is_cut_off: bool,
+    /// The change of the schema in progress, where the coordinator is.
+    pub(super) changing: Option<usize>,
+    pub(super) unavailable: Unavailable,
+    pub(super) unavailable_calls: UnavailableCalls,
     /// What the control plane is to change.
     pub(super) proposals: Vec<Command>,
     /// Messages to other hosts.
@@ -80,11 +102,17 @@ impl Host {
             coordinator,
             one_rounds: OneRoundCalls::new(16, shared.limits.stop_everything),
             own: VecDeque::new(),
+            moves: MovesAtCoordinator::default(),
+            drained: Vec::new(),
+            stepped_down: Vec::new(),
             waiting: Vec::new(),
             sealed: Vec::new(),
             handed: BTreeMap::new(),
             leases_us: vec![0; placement.partition_count() as usize],
             is_cut_off: false,
+            changing: None,
+            unavailable: Unavailable::new(placement.partition_count()),
+            unavailable_calls: UnavailableCalls::default(),
             proposals: Vec::new(),
             out: Vec::new(),
             placement: Arc::new(placement),
@@ -133,10 +161,20 @@ impl Host {
         let catalog = shared.catalogs.get_mut(&self.version).expect("it is in force");
         let ring = shared.ring.clone();
         let planned = catalog.plan(call, &request, &ring, &mut self.one_rounds);
+        let mut only = None;
         let (to, said) = match planned {
+            Planned::Partition(partition, _)
+                if self.refuse_unavailable(call, partition, shared) =>
+            {
+                return;
+            }
             Planned::Partition(partition, work) => {
+                only = Some(partition);
                 let leader = self.placement.leader_of(partition).host();
-                (leader, Said::Call(partition, HostCall { call, work }))
+                (
+                    leader,
+                    Said::Call(partition, HostCall { call, work, catalog_version: self.version }),
+                )
             }
             Planned::Several(several) => {
                 (self.placement.coordinator().host(), Said::Multi(Box::new(several)))
@@ -155,7 +193,10 @@ impl Host {
                 (self.placement.coordinator().host(), Said::Multi(Box::new(several)))
             }
         };
-        self.handed.insert(call, (Where::Host(to), request));
+        let is_led = matches!(&said, Said::Call(_, call) if call.is_led());
+        let at = if is_led { Where::Anywhere } else { Where::Host(to) };
+        let since_us = self.now_us;
+        self.handed.insert(call, Handed { at, request, since_us, partition: only });
         self.send(to, said);
     }
 
@@ -174,16 +215,7 @@ impl Host {
                 }
                 false => self.wait_for_lead(partition, call, shared),
             },
-            Said::Multi(call) => match self.coordinator.is_some() {
-                true => coordinator::submit(&mut Of { host: self, shared }, *call, &mut Vec::new()),
-                false => {
-                    let origin = match *call {
-                        CoordinatorCall::Multi(call) => call.origin,
-                        CoordinatorCall::OneRound(origin, _) => origin,
-                    };
-                    self.refuse_elsewhere(origin, shared);
-                }
-            },
+            Said::Multi(call) => self.take_several(*call, shared),
             Said::Answer(answer) => {
                 if self.handed.remove(&answer.call).is_some() {
                     shared.answers.push(*answer);
@@ -198,12 +230,37 @@ impl Host {
             Said::FromPartition(answer) => {
                 if self.coordinator.is_some() {
                     coordinator::receive(&mut Of { host: self, shared }, answer, &mut Vec::new());
+                    self.attend_to_moves(shared);
                 }
             }
             Said::Copy(message) => self.copy_said(message, shared),
             Said::Follow(piece) => self.follow(piece, shared),
             Said::Open(opening) => self.open(*opening, shared),
             Said::Placement(placement) => self.follow_placement(placement, shared),
+            Said::Change(call) => self.take_change(call, shared),
+            Said::Moves(moves) => self.take_moves(&moves, shared),
+            Said::HandOver(planned) => self.begin_hand_over(planned, shared),
+            Said::Bounced(call, epoch) => self.take_bounced(call, epoch, shared),
+        }
+    }
+
+    fn take_several(&mut self, call: CoordinatorCall<usize, u64>, shared: &mut Shared) {
+        let is_refused = self.unavailable.is_any();
+        if self.coordinator.is_some() && !is_refused {
+            let of = &mut Of { host: self, shared };
+            return coordinator::submit(of, call, &mut Vec::new());
+        }
+        let origin = match call {
+            CoordinatorCall::Multi(call) => call.origin,
+            CoordinatorCall::OneRound(origin, _) => origin,
+        };
+        match self.coordinator.is_some() {
+            true => {
+                shared.report.refused_unavailable += 1;
+                let failure = cannot_serve(&self.unavailable.all());
+                self.refuse_by_message(origin, failure, shared);
+            }
+            false => self.bounce(origin, shared),
         }
     }
 
@@ -212,14 +269,42 @@ impl Host {
     }
 
     fn wait_for_lead(&mut self, partition: PartitionId, call: HostCall, shared: &mut Shared) {
+        if let Some(failure) = self.unavailable.never_led_here(partition, &self.placement) {
+            shared.report.refused_unavailable += 1;
+            return self.refuse_by_message(call.call, failure, shared);
+        }
         match self.placement.leader_of(partition).host() == self.id {
             true => self.waiting.push(Said::Call(partition, call)),
-            false => self.refuse_elsewhere(call.call, shared),
+            false => self.bounce(call.call, shared),
         }
     }
 
-    fn refuse_elsewhere(&mut self, call: usize, shared: &Shared) {
+    pub(super) fn refuse_busy(&mut self, call: usize, shared: &Shared) {
+        let failure = Failure::new(Status::ServerUnavailable, "another change is in progress");
+        self.refuse_by_message(call, failure, shared);
+    }
+
+    pub(super) fn refuse_elsewhere(&mut self, call: usize, shared: &Shared) {
         let failure = Failure::new(Status::ServerUnavailable, "another host leads");
+        self.refuse_by_message(call, failure, shared);
+    }
+
+    /// A call that another host is to run goes back to where it came in.
+    fn bounce(&mut self, call: usize, shared: &Shared) {
+        self.send(shared.origin_of(call), Said::Bounced(call, self.placement.epoch()));
+    }
+
+    fn take_bounced(&mut self, call: usize, epoch: u64, shared: &mut Shared) {
+        if epoch > self.placement.epoch() {
+            return self.waiting.push(Said::Bounced(call, epoch));
+        }
+        // Its outcome may be unknown by now.
+        if let Some(Handed { request, .. }) = self.handed.remove(&call) {
+            self.call(call, request, shared);
+        }
+    }
+
+    fn refuse_by_message(&mut self, call: usize, failure: Failure, shared: &Shared) {
         let (outcome, tables) = (Outcome::failed(failure), Vec::new());
         let answer = Answer { call, outcome, tables, entry: 0 };
         self.send(shared.origin_of(call), Said::Answer(Box::new(answer)));
@@ -230,6 +315,9 @@ impl Host {
         if self.leads(partition) {
             let at = &mut At { host: self, shared, partition };
             return partition::take_message(at, message, &mut Vec::new());
+        }
+        if self.replicas.get(&partition).is_some_and(|it| it.draining.is_some()) {
+            return self.told_draining(message, shared);
         }
         let replica = self.replicas.get_mut(&partition);
         if let Some(pending) = replica.and_then(|replica| replica.opening.as_mut()) {
@@ -303,7 +391,11 @@ impl Host {
             };
             match applied {
                 Ok(None) => {}
-                Ok(Some(version)) => self.follow_catalog(version),
+                // Calls go by what the partitions have that are led here.
+                Ok(Some(version)) if self.replicas.values().all(|replica| !replica.leads) => {
+                    self.follow_catalog(version);
+                }
+                Ok(Some(_)) => {}
                 Err(problem) => shared.problem(problem),
             }
             let replica = &self.replicas[&partition];
@@ -358,6 +450,7 @@ impl Host {
 
     /// The end of a round.
     pub(super) fn end_round(&mut self, (all, is_tick): (bool, bool), shared: &mut Shared) {
+        self.drain_leaders(shared);
         for partition in self.replicas.keys().copied().collect::<Vec<_>>() {
             self.hand_over(partition, all, shared);
             if shared.faults.shrink_without_epoch && is_tick {
@@ -370,62 +463,19 @@ impl Host {
         self.take_all(shared);
     }
 
-    /// The coordinator polls its time limits.
+    /// Time limits are polled.
     pub(super) fn expire(&mut self, shared: &mut Shared) {
-        let Some(coordinator) = &mut self.coordinator else { return };
-        let mut outputs = Vec::new();
-        coordinator.expire(self.now_us, &mut outputs);
-        coordinator::carry_out(&mut Of { host: self, shared }, &mut outputs);
+        if let Some(coordinator) = &mut self.coordinator {
+            let mut outputs = Vec::new();
+            coordinator.expire(self.now_us, &mut outputs);
+            coordinator::carry_out(&mut Of { host: self, shared }, &mut outputs);
+        }
+        self.follow_unavailable(shared);
     }
 
     pub(super) fn propose_out_of_sync(&mut self, partition: PartitionId, host: HostId, epoch: u32) {
         let epoch = Epoch(epoch.into());
         self.proposals.push(Command::OutOfSync { partition, host, epoch });
-    }
-}
-
-impl Following {
-    fn apply(&mut self, shared: &Shared) -> Result<Option<u64>, String> {
-        if let Some(change) = self.change.take() {
-            let task = shared.task(&change)?;
-            self.follower.change_catalog(&change, &task).map_err(|error| error.to_string())?;
-            self.version = change.catalog_version;
-            return Ok(Some(self.version));
-        }
-        let sources = sources(shared, self.version);
-        let applied = self.follower.run(&sources).map_err(|error| error.to_string())?;
-        if let Applied::Change(change) = applied {
-            self.change = Some(change);
-        }
-        match self.follower.divergence() {
-            Some(differs) => Err(differs.to_string()),
-            None => Ok(None),
-        }
-    }
-}
-
-impl Pending {
-    fn apply(&mut self, shared: &Shared) -> Result<Option<u64>, String> {
-        if let Some(change) = self.change.take() {
-            let task = shared.task(&change)?;
-            self.promotion.change_catalog(&change, &task).map_err(|error| error.to_string())?;
-            self.version = change.catalog_version;
-            return Ok(Some(self.version));
-        }
-        let sources = sources(shared, self.version);
-        let applied = self.promotion.run(&sources).map_err(|error| error.to_string())?;
-        if let Applied::Change(change) = applied {
-            self.change = Some(change);
-        }
-        Ok(None)
-    }
-}
-
-fn sources(shared: &Shared, version: u64) -> EntrySources<'_, crate::plans::NoCode> {
-    EntrySources {
-        catalog: &shared.catalogs[&version].host,
-        limits: &shared.sql_limits,
-        partition_count: shared.ring.partition_count(),
     }
 }
 
@@ -494,6 +544,9 @@ impl CoordinatorHost for Of<'_> {
             }
             CoordinatorOutput::Finished(finished) => {
                 let finished = *finished;
+                if finished.is_schema {
+                    self.host.changing = None;
+                }
                 self.answer(finished.origin, finished.outcome, finished.tables);
             }
             CoordinatorOutput::OneRoundFinished(finished) => self.one_round_answer(finished),
@@ -509,7 +562,15 @@ impl CoordinatorHost for Of<'_> {
         overtaken: Overtaken<usize>,
     ) -> Option<CoordinatorCall<usize, u64>> {
         let (Overtaken::Planned(call) | Overtaken::OneRound(call, _)) = overtaken;
-        unreachable!("the catalog does not change while clients call, and call {call} does")
+        Some(self.host.plan_several_again(call, self.shared))
+    }
+
+    fn took_over(&mut self, ended: Vec<EndedChange>) {
+        let changes = ended.iter().filter(|ended| ended.change.snapshot.is_none());
+        changes.for_each(|ended| match ended.committed {
+            true => self.shared.report.changes_found_made += 1,
+            false => self.shared.report.changes_found_undone += 1,
+        });
     }
 
     fn refuse_waiting(&mut self, call: usize, _: bool) {

@@ -2,12 +2,13 @@
 //! rows.
 
 use super::Answer;
+use super::codes::Code;
 use crate::plans::{Request, Sql, invocation_of};
 use lockstep_base::bytes::ByteReader;
 use lockstep_base::random::SeededRandom;
 use lockstep_types::parameter::ParameterWriter;
 use lockstep_types::{Datum, Status, TableView};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) const SCHEMA: &str = "
 CREATE TABLE accounts (id BIGINT NOT NULL, money BIGINT NOT NULL, version BIGINT NOT NULL,
@@ -32,9 +33,15 @@ const MONEY: i64 = 1000;
 
 /// What a call does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub(super) enum Kind {
     Schema,
     Load,
+    /// Of the schema, among calls.
+    Change,
+    /// Of an account's code, by number.
+    ChangeCode(i64, i64),
+    /// By account and number: the row of a code, which had changed as often at least.
+    ReadCode(i64, i64, i64),
     /// Between two accounts.
     Move(i64, i64),
     /// Changes one account, and then breaks a key of another one.
@@ -42,11 +49,22 @@ enum Kind {
     ReadOne(i64),
     ReadAll,
     ReadMoves,
+    /// Of one account.
+    ReadMovesOf(i64),
+}
+
+/// What became of the reads of an account at rest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Left {
+    Read,
+    /// Its partition cannot be served.
+    Refused,
+    Failed,
 }
 
 /// How a call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
+pub(super) enum End {
     Done,
     Failed,
     Unknown,
@@ -57,6 +75,8 @@ struct Call {
     /// By account, the version that a read that begins now finds at least.
     least: Vec<i64>,
     end: Option<End>,
+    /// It was refused because a partition cannot be served.
+    is_unavailable: bool,
 }
 
 /// The calls and what was found.
@@ -70,7 +90,15 @@ pub(super) struct Judge {
     seen: Vec<i64>,
     /// What reads of all accounts have found, by the sum of versions.
     found: BTreeMap<i64, Vec<i64>>,
+    /// By account.
+    pub(super) codes: Vec<Code>,
+    /// By read of a code that found one, the account.
+    pub(super) found_codes: BTreeMap<usize, i64>,
+    /// By account, the moves that were read of it alone.
+    moves: BTreeMap<i64, Vec<Vec<i64>>>,
     pub(super) outstanding: usize,
+    /// Why the last call failed that did.
+    pub(super) why: String,
     /// Calls that were answered with success, that failed, and whose outcome is not known.
     pub(super) ended: [u64; 3],
 }
@@ -85,14 +113,18 @@ impl Judge {
             begun: zeros.clone(),
             seen: zeros,
             found: BTreeMap::new(),
+            codes: vec![Code::default(); accounts as usize],
+            found_codes: BTreeMap::new(),
+            moves: BTreeMap::new(),
             outstanding: 0,
+            why: String::new(),
             ended: [0; 3],
         }
     }
 
-    fn begin(&mut self, kind: Kind) -> usize {
+    pub(super) fn begin(&mut self, kind: Kind) -> usize {
         let least = self.answered.iter().zip(&self.seen).map(|(a, b)| *a.max(b)).collect();
-        self.calls.push(Call { kind, least, end: None });
+        self.calls.push(Call { kind, least, end: None, is_unavailable: false });
         if let Kind::Move(from, to) = kind {
             self.begun[from as usize] += 1;
             self.begun[to as usize] += 1;
@@ -106,15 +138,34 @@ impl Judge {
         self.begin(Kind::Schema)
     }
 
+    /// A change of the schema while clients call.
+    pub(super) fn change(&mut self) -> usize {
+        self.begin(Kind::Change)
+    }
+
+    /// How many changes have been made at least, and at most.
+    pub(super) fn changes(&self) -> (u64, u64) {
+        let ended = |end| {
+            let is_it = |call: &&Call| call.kind == Kind::Change && call.end == Some(end);
+            self.calls.iter().filter(is_it).count() as u64
+        };
+        (ended(End::Done), ended(End::Done) + ended(End::Unknown))
+    }
+
     /// The calls that load the rows.
     pub(super) fn load(&mut self) -> Vec<(usize, Request)> {
-        let insert: Sql = "INSERT INTO accounts VALUES (?, ?, 0)".into();
+        let insert: Sql = "INSERT INTO accounts (id, money, version) VALUES (?, ?, 0)".into();
         let accounts = self.accounts;
         let one = |account| {
             let call = self.begin(Kind::Load);
             (call, Request::Statements(vec![(insert.clone(), vec![account, MONEY])]))
         };
         (0..accounts).map(one).collect()
+    }
+
+    /// Whether all calls from one on succeeded.
+    pub(super) fn are_done_since(&self, first: usize) -> bool {
+        self.calls[first..].iter().all(|call| call.end == Some(End::Done))
     }
 
     /// Whether the last call succeeded.
@@ -132,7 +183,7 @@ impl Judge {
         let mut account = || random.below(self.accounts as u64) as i64;
         let (from, to) = (account(), account());
         let amount = random.between(1, 50);
-        match random.below(20) {
+        match random.below(23) {
             0..=5 => {
                 let call = self.begin(Kind::Move(from, from));
                 let number = call as i64;
@@ -152,10 +203,11 @@ impl Judge {
                 let call = self.begin(Kind::Broken);
                 let take = "UPDATE accounts SET money = money - ?, version = version + 1 \
                             WHERE id = ?";
-                let insert = "INSERT INTO accounts VALUES (?, 0, 0)";
+                let insert = "INSERT INTO accounts (id, money, version) VALUES (?, 0, 0)";
                 let statements = vec![(take.into(), vec![amount, from]), (insert.into(), vec![to])];
                 (call, Request::Statements(statements))
             }
+            20..=22 => self.call_code(from, random),
             11..=16 => {
                 let read = "SELECT id, money, version FROM accounts WHERE id = ?";
                 let call = self.begin(Kind::ReadOne(from));
@@ -178,6 +230,40 @@ impl Judge {
         (call, Request::Statements(vec![(read.into(), Vec::new())]))
     }
 
+    pub(super) fn accounts(&self) -> std::ops::Range<i64> {
+        0..self.accounts
+    }
+
+    /// The reads of an account at the end, where others cannot be read.
+    pub(super) fn read_left(&mut self, account: i64) -> [(usize, Request); 2] {
+        let one = "SELECT id, money, version FROM accounts WHERE id = ?";
+        let moves = "SELECT id, number, side FROM moves WHERE id = ? ORDER BY number, side";
+        let given = |sql: &str| Request::Statements(vec![(sql.into(), vec![account])]);
+        [
+            (self.begin(Kind::ReadOne(account)), given(one)),
+            (self.begin(Kind::ReadMovesOf(account)), given(moves)),
+        ]
+    }
+
+    /// What became of the last two calls.
+    pub(super) fn left(&self) -> Left {
+        let last = &self.calls[self.calls.len() - 2..];
+        if last.iter().all(|call| call.end == Some(End::Done)) {
+            return Left::Read;
+        }
+        match last.iter().all(|call| call.is_unavailable) {
+            true => Left::Refused,
+            false => Left::Failed,
+        }
+    }
+
+    /// The moves of these accounts are as they must be.
+    pub(super) fn judge_left(&self, readable: &BTreeSet<i64>) -> Result<(), String> {
+        let read = self.moves.iter().filter(|(account, _)| readable.contains(account));
+        let rows: Vec<Vec<i64>> = read.flat_map(|(_, rows)| rows.clone()).collect();
+        self.judge_moves(&rows, |account| readable.contains(&account))
+    }
+
     fn end(&mut self, call: usize, end: End) -> Result<(), String> {
         let known = &mut self.calls[call].end;
         if let Some(before) = known {
@@ -186,6 +272,9 @@ impl Judge {
         *known = Some(end);
         self.outstanding -= 1;
         self.ended[end as usize] += 1;
+        if let Kind::ChangeCode(account, number) = self.calls[call].kind {
+            self.code_changed(account, number, end);
+        }
         Ok(())
     }
 
@@ -198,6 +287,8 @@ impl Judge {
                 true => End::Unknown,
                 false => End::Failed,
             };
+            self.why.clone_from(&failure.message);
+            self.calls[call].is_unavailable = failure.message.contains("cannot be served");
             return match kind {
                 Kind::Schema | Kind::Load => Err(format!("call {call} failed: {failure:?}")),
                 _ => self.end(call, end),
@@ -206,7 +297,7 @@ impl Judge {
         self.end(call, End::Done)?;
         let rows = || rows(&answer.tables);
         match kind {
-            Kind::Schema | Kind::Load => Ok(()),
+            Kind::Schema | Kind::Load | Kind::Change => Ok(()),
             Kind::Broken => Err(format!("call {call} broke a key and passed")),
             Kind::Move(from, to) => {
                 self.answered[from as usize] += 1;
@@ -219,7 +310,15 @@ impl Judge {
                 self.judge_versions(call, &rows, &all)?;
                 self.judge_whole(call, &rows)
             }
-            Kind::ReadMoves => self.judge_moves(&rows()),
+            Kind::ReadMoves => self.judge_moves(&rows(), |_| true),
+            Kind::ChangeCode(..) => Ok(()),
+            Kind::ReadCode(account, number, least) => {
+                self.judge_code(call, (account, number, least), &rows())
+            }
+            Kind::ReadMovesOf(account) => {
+                self.moves.insert(account, rows());
+                Ok(())
+            }
         }
     }
 
@@ -271,15 +370,22 @@ impl Judge {
 
     /// Each change that was answered is there once, one that failed is not, and one of which
     /// nobody knows is there once and whole, or not at all.
-    fn judge_moves(&self, rows: &[Vec<i64>]) -> Result<(), String> {
+    fn judge_moves(
+        &self,
+        rows: &[Vec<i64>],
+        is_readable: impl Fn(i64) -> bool,
+    ) -> Result<(), String> {
         let mut sides: BTreeMap<usize, Vec<(i64, i64)>> = BTreeMap::new();
         for row in rows {
             sides.entry(row[1] as usize).or_default().push((row[2], row[0]));
         }
         for (number, call) in self.calls.iter().enumerate() {
             let Kind::Move(from, to) = call.kind else { continue };
-            let found = sides.remove(&number).unwrap_or_default();
-            let is_whole = found == [(0, from), (1, to)];
+            let mut found = sides.remove(&number).unwrap_or_default();
+            found.sort_unstable();
+            let mut whole = vec![(0, from), (1, to)];
+            whole.retain(|(_, account)| is_readable(*account));
+            let is_whole = found == whole;
             let holds = match call.end {
                 Some(End::Done) => is_whole,
                 Some(End::Failed) => found.is_empty(),

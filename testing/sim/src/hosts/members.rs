@@ -10,6 +10,7 @@ use lockstep_cluster::{
 };
 use lockstep_host::copies::{Copies, Sends, ToThread, Wish};
 use lockstep_host::follower::codec::{CopyMessage, OfCopy};
+use lockstep_host::hand_over::{PlannedMove, moves_of};
 use lockstep_host::placement::{ClusterPlacement, Placement};
 use lockstep_host::serving::{Serving, Turn};
 use lockstep_types::{HostId, PartitionId, ThreadId};
@@ -42,6 +43,9 @@ pub(super) struct Links {
     pub(super) serving: Serving,
     pub(super) cut_off_since_us: Option<u64>,
     taken: Epoch,
+    /// Moves as the sites know them, and those of leaders here that are drained.
+    moves: Vec<PlannedMove>,
+    drained: Vec<PlannedMove>,
     sends: Sends,
 }
 
@@ -81,6 +85,8 @@ impl Links {
             serving: Serving::default(),
             cut_off_since_us: None,
             taken: Epoch(0),
+            moves: Vec::new(),
+            drained: Vec::new(),
             sends: Vec::new(),
         }
     }
@@ -113,8 +119,12 @@ impl Links {
         for site in 0..host.placement.site_count() {
             self.control.site_ran(ThreadId(site), now.us);
         }
+        self.control.set_cannot_lead(host.unavailable.not_led_here(&host.placement));
         self.control.tick(now);
         let mut done = self.carry_out(now, host);
+        if host.placement.is_replicated() {
+            host.unavailable.set(&self.control.unavailable());
+        }
         done.is_tick = true;
         self.copies.send_receipts(|_| false, &mut self.sends);
         self.send_all(host.id, &mut done);
@@ -147,6 +157,17 @@ impl Links {
                 done.problem = Some(problem);
             }
         }
+        for (partition, stream) in std::mem::take(&mut host.stepped_down) {
+            // The newest placement that the copies have followed.
+            let Some(state) = self.state() else { continue };
+            let placement = Placement::of_cluster(host.id, &ClusterPlacement::of_state(state));
+            let copy = state.partitions[partition.index()].copy_at(host.id);
+            let site = ThreadId::at(host.id, copy.map_or(0, |copy| copy.thread.0));
+            let copy = (partition, site);
+            self.copies.follow_after_leading(copy, stream, None, &placement, &mut self.sends);
+        }
+        self.drained.append(&mut host.drained);
+        self.complete_moves(true_us);
         self.send_all(host.id, &mut done);
         let commands = std::mem::take(&mut host.proposals);
         for command in commands.into_iter().chain(self.wishes()) {
@@ -154,6 +175,32 @@ impl Links {
             let _ = self.control.propose(command, self.now(true_us));
         }
         done
+    }
+
+    /// Leaders here that are drained give up their leases, and their moves are completed.
+    fn complete_moves(&mut self, true_us: u64) {
+        let now = self.now(true_us);
+        let Some(state) = self.state() else { return };
+        let epochs: Vec<Epoch> = state.partitions.iter().map(|it| it.epoch).collect();
+        self.drained.retain(|it| epochs[it.partition.index()].0 <= it.epoch.into());
+        for PlannedMove { partition, to, epoch } in self.drained.clone() {
+            if self.control.seal(partition, now) {
+                let epoch = Epoch(epoch.into());
+                let command = Command::CompleteHandOver { partition, to, epoch };
+                // Too many are pending: it is proposed again.
+                let _ = self.control.propose(command, now);
+            }
+        }
+    }
+
+    /// Tells the sites which leaders are to be moved, after the placement that they are of.
+    fn tell_moves(&mut self, done: &mut Done) {
+        let Some(state) = self.state().filter(|state| state.epoch == self.taken) else { return };
+        let moves = moves_of(state);
+        if moves != self.moves {
+            self.moves.clone_from(&moves);
+            done.to_sites.push(Said::Moves(moves));
+        }
     }
 
     fn wishes(&mut self) -> Vec<Command> {
@@ -188,6 +235,7 @@ impl Links {
             self.cut_off_since_us = None;
         }
         self.install_placement(host, &mut done);
+        self.tell_moves(&mut done);
         done
     }
 

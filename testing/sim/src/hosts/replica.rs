@@ -1,16 +1,17 @@
 //! A copy of a partition at its host: what its calls are, and what waits for the other copies.
 
 use super::host::Host;
+use super::moves::Draining;
 use super::{Answer, HostCall, Said, Shared};
 use crate::plans::{LocalWork, decoded};
 use lockstep_host::HostTime;
 use lockstep_host::catalog::not_found;
-use lockstep_host::follower::{Follower, FollowerLimits, Promotion};
+use lockstep_host::follower::{Applied, Follower, FollowerLimits, Promotion};
 use lockstep_host::gate::{Gate, SafePosition};
 use lockstep_host::leading::Leading;
 use lockstep_host::partition::PartitionHost;
 use lockstep_host::placement::Placement;
-use lockstep_host::recovery::{LoggedChange, ReplayFaults};
+use lockstep_host::recovery::{EntrySources, LoggedChange, ReplayFaults};
 use lockstep_site::{Faults, PartitionEffect, Site};
 use lockstep_txn::EntryHeader;
 use lockstep_txn::replica::ReplicaLimits;
@@ -52,6 +53,8 @@ pub(super) struct Replica {
     pub(super) leading: Option<Leading>,
     pub(super) following: Option<Following>,
     pub(super) opening: Option<Pending>,
+    /// It leads, and another host is to lead.
+    pub(super) draining: Option<Draining>,
     /// Calls of clients and messages of the coordinator are for it.
     pub(super) leads: bool,
     /// Ticks for which a copy has lacked something.
@@ -76,6 +79,7 @@ impl Replica {
             leading,
             following,
             opening: None,
+            draining: None,
             leads,
             lagging_ticks: 0,
         };
@@ -123,6 +127,51 @@ impl Replica {
     /// The entry that what is reported now depends on.
     pub(super) fn position(&self) -> u64 {
         if self.leading.is_some() { self.site.needed_log_sequence() } else { 0 }
+    }
+}
+
+impl Following {
+    pub(super) fn apply(&mut self, shared: &Shared) -> Result<Option<u64>, String> {
+        if let Some(change) = self.change.take() {
+            let task = shared.task(&change)?;
+            self.follower.change_catalog(&change, &task).map_err(|error| error.to_string())?;
+            self.version = change.catalog_version;
+            return Ok(Some(self.version));
+        }
+        let sources = sources(shared, self.version);
+        let applied = self.follower.run(&sources).map_err(|error| error.to_string())?;
+        if let Applied::Change(change) = applied {
+            self.change = Some(change);
+        }
+        match self.follower.divergence() {
+            Some(differs) => Err(differs.to_string()),
+            None => Ok(None),
+        }
+    }
+}
+
+impl Pending {
+    pub(super) fn apply(&mut self, shared: &Shared) -> Result<Option<u64>, String> {
+        if let Some(change) = self.change.take() {
+            let task = shared.task(&change)?;
+            self.promotion.change_catalog(&change, &task).map_err(|error| error.to_string())?;
+            self.version = change.catalog_version;
+            return Ok(Some(self.version));
+        }
+        let sources = sources(shared, self.version);
+        let applied = self.promotion.run(&sources).map_err(|error| error.to_string())?;
+        if let Applied::Change(change) = applied {
+            self.change = Some(change);
+        }
+        Ok(None)
+    }
+}
+
+fn sources(shared: &Shared, version: u64) -> EntrySources<'_, crate::plans::NoCode> {
+    EntrySources {
+        catalog: &shared.catalogs[&version].host,
+        limits: &shared.sql_limits,
+        partition_count: shared.ring.partition_count(),
     }
 }
 
@@ -191,11 +240,11 @@ impl PartitionHost for At<'_> {
     }
 
     fn redirect(&mut self, call: HostCall) -> Option<HostCall> {
-        Some(call)
+        self.overtaken(call)
     }
 
-    fn lead(&mut self, _: &EntryHeader, call: HostCall) -> Option<HostCall> {
-        Some(call)
+    fn lead(&mut self, header: &EntryHeader, call: HostCall) -> Option<HostCall> {
+        self.hop(header, call)
     }
 
     fn runs_once(&self, _: &HostCall) -> bool {

@@ -21,6 +21,8 @@ pub struct HostFaults {
     pub resend_handed_call: bool,
     /// A leader goes on without a copy that lags, and no epoch says so.
     pub shrink_without_epoch: bool,
+    /// A leader that is to be moved goes on to take calls, also when its stream is sealed.
+    pub run_after_seal: bool,
 }
 
 /// What a run did, or several.
@@ -58,12 +60,31 @@ pub struct Report {
     pub leaders: u64,
     /// See `leaders`.
     pub reopened: u64,
+    /// Calls that were refused because a partition could not be served, and those that ended as
+    /// unknown because of that.
+    pub refused_unavailable: u64,
+    /// See `refused_unavailable`.
+    pub ended_unavailable: u64,
+    /// Changes of the schema that were made, and calls that were planned again after one.
+    pub changes: u64,
+    /// See `changes`.
+    pub planned_again: u64,
+    /// The last changes that coordinators which took over have found, made and undone.
+    pub changes_found_made: u64,
+    /// See `changes_found_made`.
+    pub changes_found_undone: u64,
+    /// How often a call went from an index to a row, or back.
+    pub hops: u64,
+    /// Runs at whose end partitions could not be served.
+    pub left_unavailable: u64,
     /// Coordinators that took over.
     pub coordinators: u64,
+    /// Leaders that were moved on purpose.
+    pub moved: u64,
 }
 
 impl Report {
-    fn numbers(&mut self) -> [&mut u64; 17] {
+    fn numbers(&mut self) -> [&mut u64; 26] {
         [
             &mut self.answered,
             &mut self.failed,
@@ -82,6 +103,15 @@ impl Report {
             &mut self.leaders,
             &mut self.reopened,
             &mut self.coordinators,
+            &mut self.refused_unavailable,
+            &mut self.ended_unavailable,
+            &mut self.left_unavailable,
+            &mut self.changes,
+            &mut self.planned_again,
+            &mut self.changes_found_made,
+            &mut self.changes_found_undone,
+            &mut self.hops,
+            &mut self.moved,
         ]
     }
 
@@ -101,7 +131,11 @@ impl fmt::Display for Report {
             "{} calls answered, {} failed, {} unknown; {} hosts killed, {} put out, {} of these \
              running, {} resumed; {} minorities, {} answers without a lease withheld, {} long \
              pauses, {} cuts in one direction and {} in both, {} sessions lost; {} epochs, {} \
-             leaders took over, {} went on with other copies, {} coordinators took over",
+             leaders took over, {} went on with other copies, {} coordinators took over; {} calls \
+             refused and {} ended because of lost partitions, which {} runs had at their ends; {} \
+             changes of the schema, {} calls planned again, {} \
+             and {} found made and undone by coordinators that took over; {} hops; {} \
+             leaders moved",
             self.answered,
             self.failed,
             self.unknown,
@@ -118,7 +152,16 @@ impl fmt::Display for Report {
             self.epochs,
             self.leaders,
             self.reopened,
-            self.coordinators
+            self.coordinators,
+            self.refused_unavailable,
+            self.ended_unavailable,
+            self.left_unavailable,
+            self.changes,
+            self.planned_again,
+            self.changes_found_made,
+            self.changes_found_undone,
+            self.hops,
+            self.moved
         )
     }
 }

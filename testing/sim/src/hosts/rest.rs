@@ -22,7 +22,11 @@ impl Cluster {
             }
         }
         let number = |number: usize| PartitionId(number as u32);
-        for (at, partition) in state.partitions.iter().enumerate() {
+        let Some(lost) = self.left_unavailable(state) else {
+            return Some((PartitionId(0), HostId(0)));
+        };
+        let partitions = state.partitions.iter().enumerate();
+        for (at, partition) in partitions.filter(|(at, _)| !lost.contains(&number(*at))) {
             let leader = host(partition.leader).and_then(|host| host.replicas.get(&number(at)));
             let Some(leader) =
                 leader.filter(|it| it.leads && it.site.is_idle() && it.gate.is_idle())
@@ -75,10 +79,15 @@ impl Cluster {
             )
         };
         let hosts: Vec<String> = self.processes.iter().flatten().map(of).collect();
+        let copies = state.partitions.iter().map(|partition| {
+            let copies: Vec<u32> = partition.copies.iter().map(|copy| copy.host.0).collect();
+            format!("{} of {copies:?}", partition.leader)
+        });
         format!(
-            "{} calls are outstanding, {:?} lags, up {up:?}, voters {voters:?}{}",
+            "{} calls are outstanding, {:?} lags, up {up:?}, voters {voters:?}, led by {:?}{}",
             self.judge.outstanding,
             self.unapplied(),
+            copies.collect::<Vec<_>>(),
             hosts.concat()
         )
     }
@@ -90,7 +99,9 @@ impl Cluster {
             let process = self.processes[host.0 as usize].as_ref().expect("it is up");
             &process.host.replicas[&partition]
         };
-        for (number, partition) in (0..).map(PartitionId).zip(&state.partitions) {
+        let lost = self.left_unavailable(state).expect("the cluster is at rest");
+        let partitions = (0..).map(PartitionId).zip(&state.partitions);
+        for (number, partition) in partitions.filter(|(number, _)| !lost.contains(number)) {
             let hash = replica(partition.leader, number).site.database().content_hash();
             for follower in partition.followers() {
                 let following = replica(follower, number).following.as_ref();

@@ -324,6 +324,7 @@ impl Running {
             content: ContentKind::Native,
             transaction: self.transaction,
             created_ms: 0,
+            part: None,
             catalog_version: self.catalog_version,
             planning: self.classes.map_or(Vec::new(), |version| version.to_le_bytes().into()),
             positions: std::mem::take(&mut self.positions),

@@ -22,6 +22,14 @@ fn nothing_is_lost_and_nothing_is_stale_whichever_host_is_lost() {
     assert!(sum.one_way_cuts > 50 && sum.cuts > 100 && sum.sessions > 20, "{sum:?}");
     // A host with the only copy of a partition is put out, and takes part again.
     assert!(sum.resumed > 0, "{sum:?}");
+    // More is lost than there are copies for: what needs it is refused, and the rest goes on.
+    assert!(sum.refused_unavailable > 100 && sum.ended_unavailable > 0, "{sum:?}");
+    assert!(sum.left_unavailable > 0, "{sum:?}");
+    // The schema changes meanwhile, and coordinators find what they have to end of that.
+    assert!(sum.changes > 500 && sum.planned_again > 200, "{sum:?}");
+    assert!(sum.changes_found_made > 20 && sum.changes_found_undone > 0, "{sum:?}");
+    assert!(sum.hops > 1_000, "{sum:?}");
+    assert!(sum.moved > 100, "{sum:?}");
     assert!(sum.leaders > 150 && sum.reopened > 200 && sum.coordinators > 50, "{sum:?}");
 }
 
@@ -37,13 +45,16 @@ fn the_same_seed_gives_the_same_run_of_hosts() {
 #[test]
 fn seeds_of_hosts_that_failed_once_pass() {
     for seed in kept_seeds("hosts.txt") {
-        run_seed(seed, CALLS, HostFaults::default()).unwrap_or_else(|failure| panic!("{failure}"));
+        for calls in [CALLS, 400] {
+            let ran = run_seed(seed, calls, HostFaults::default());
+            ran.unwrap_or_else(|failure| panic!("{failure}"));
+        }
     }
 }
 
 /// The first seed that a judge catches; a failed assertion of the code under test counts.
 fn caught(faults: HostFaults) -> Option<String> {
-    (1..=600).find_map(|seed| {
+    (1..=3_000).find_map(|seed| {
         let run = || run_seed(seed, CALLS, faults).err().map(|failure| failure.to_string());
         std::panic::catch_unwind(run).unwrap_or_else(|_| Some(format!("seed {seed}: a panic")))
     })
@@ -60,10 +71,13 @@ fn faults_of_hosts_are_caught() {
     let caught = [
         ("serve_after_lease", HostFaults { cluster: lease, ..sound }),
         ("shrink_without_epoch", HostFaults { shrink_without_epoch: true, ..sound }),
+        ("run_after_seal", HostFaults { run_after_seal: true, ..sound }),
         ("resend_handed_call", HostFaults { resend_handed_call: true, ..sound }),
         ("answer_before_receipt", streams(ReplicaFaults { answer_before_receipt: true, ..stream })),
         ("skip_epoch_check", site(Faults { skip_epoch_check: true, ..one })),
         ("decide_before_fence", site(Faults { decide_before_fence: true, ..one })),
+        ("keep_old_plans", site(Faults { keep_old_plans: true, ..one })),
+        ("skip_index_upkeep", site(Faults { skip_index_upkeep: true, ..one })),
         ("lose_vote", HostFaults { lose_vote: true, ..sound }),
         (
             "trust_logged_yes",

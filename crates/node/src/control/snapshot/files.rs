@@ -64,13 +64,13 @@ impl Control {
             };
             (path, scanned, space)
         };
-        let host = self.facts.host_name.clone();
+        let (id, host) = (self.facts.host.0, self.facts.host_name.clone());
         self.with_files(scan, move |control, (path, scanned, space)| {
             control.answer_tables(origin, |out| {
                 let found: &[FoundSnapshot] = scanned.as_deref().unwrap_or_default();
                 write_found(out, &path, found);
-                write_space(out, &path, &host, space, scanned.as_ref().err());
-                write_files(out, &path, &host, found);
+                write_space(out, &path, (id, &host), space, scanned.as_ref().err());
+                write_files(out, &path, (id, &host), found);
                 3
             });
         })?;
@@ -93,7 +93,7 @@ impl Control {
         let running = self.snapshots.past().filter(|past| past.ended_ms.is_none());
         let running: Vec<String> = running.map(|past| past.nonce.clone()).collect();
         let keeper = std::sync::Arc::clone(&self.snapshots.keeper);
-        let host = self.facts.host_name.clone();
+        let (id, host) = (self.facts.host.0, self.facts.host_name.clone());
         let delete = move || {
             let mut rows: Vec<Vec<Value>> = Vec::new();
             for (path, nonce) in paths.iter().zip(&nonces) {
@@ -101,7 +101,7 @@ impl Control {
                     true => Err("this snapshot is being saved".to_string()),
                     false => keeper.delete(path, nonce),
                 };
-                deleted_rows(&host, path, nonce, deleted, &mut rows);
+                deleted_rows((id, &host), path, nonce, deleted, &mut rows);
             }
             rows
         };
@@ -209,7 +209,7 @@ struct Space {
 
 /// The rows that say what became of a snapshot: one a file, or why it is not deleted.
 fn deleted_rows(
-    host: &str,
+    (id, host): (u32, &str),
     path: &str,
     nonce: &str,
     deleted: Result<Vec<(String, u64)>, String>,
@@ -218,7 +218,7 @@ fn deleted_rows(
     let text = |text: &str| Value::Text(text.into());
     let mut add = |name: &str, size: u64, problem: Option<&str>| {
         rows.push(vec![
-            Value::Int(0),
+            Value::Int(id.into()),
             text(host),
             text(path),
             text(USER_PATH),
@@ -269,13 +269,13 @@ fn write_found(out: &mut Vec<u8>, path: &str, found: &[FoundSnapshot]) {
 fn write_space(
     out: &mut Vec<u8>,
     path: &str,
-    host: &str,
+    (id, host): (u32, &str),
     Space { free, total }: Space,
     problem: Option<&snapshot::SnapshotError>,
 ) {
     let problem = problem.map(ToString::to_string);
     let row = vec![
-        Datum::Int(0),
+        Datum::Int(id.into()),
         Datum::Text(host),
         Datum::Text(path),
         Datum::Int(total),
@@ -287,7 +287,7 @@ fn write_space(
     write_table(out, SCAN_SPACE, &[row]);
 }
 
-fn write_files(out: &mut Vec<u8>, path: &str, host: &str, found: &[FoundSnapshot]) {
+fn write_files(out: &mut Vec<u8>, path: &str, host: (u32, &str), found: &[FoundSnapshot]) {
     let mut files: Vec<(&FoundSnapshot, &str, u64, String)> = Vec::new();
     for one in found {
         let problem = one.manifest.as_ref().err().map(ToString::to_string).unwrap_or_default();
@@ -298,16 +298,35 @@ fn write_files(out: &mut Vec<u8>, path: &str, host: &str, found: &[FoundSnapshot
             files.push((one, name, 0, error.to_string()));
         }
     }
+    let partitions: Vec<String> =
+        files.iter().map(|(one, name, ..)| partitions_of(one, name)).collect();
     let mut rows = Vec::new();
-    for (one, name, bytes, problem) in &files {
-        rows.push(file_row((path, host), one, name, *bytes, problem));
+    for ((one, name, bytes, problem), partitions) in files.iter().zip(&partitions) {
+        let mut row = file_row((path, host), one, name, *bytes, problem);
+        row[PARTITIONS] = Datum::Text(partitions);
+        rows.push(row);
     }
     write_table(out, SCAN_FILES, &rows);
 }
 
+/// Where the partitions of a file are among the columns.
+const PARTITIONS: usize = 10;
+
+/// The partitions whose rows a file has.
+fn partitions_of(one: &FoundSnapshot, name: &str) -> String {
+    if let Some(partition) = snapshot::partition_of(name, &one.nonce) {
+        return partition.to_string();
+    }
+    let part = one.manifest.as_ref().ok().and_then(|manifest| manifest.part.as_ref());
+    match part.filter(|_| name.ends_with(".csv")) {
+        Some(part) => part.partitions.iter().map(u32::to_string).collect::<Vec<String>>().join(","),
+        None => String::new(),
+    }
+}
+
 /// What is said of a file that has the name of one of a snapshot.
 fn file_row<'r>(
-    (path, host): (&'r str, &'r str),
+    (path, (id, host)): (&'r str, (u32, &'r str)),
     one: &'r FoundSnapshot,
     name: &'r str,
     bytes: u64,
@@ -317,21 +336,23 @@ fn file_row<'r>(
     let partitions = manifest.map_or(0, |manifest| manifest.positions.len());
     let entry =
         manifest.and_then(|manifest| manifest.files.iter().find(|entry| entry.name == *name));
-    let is_manifest = *name == snapshot::manifest_name(&one.nonce);
+    let number = snapshot::host_of(name).unwrap_or(0);
+    let is_manifest = *name == snapshot::manifest_name_of(&one.nonce, number);
     let sound = problem.is_empty()
         && match entry {
             Some(entry) => entry.bytes == bytes,
             None => is_manifest && manifest.is_some(),
         };
     let table = name
-        .strip_suffix("-host_0.csv")
+        .strip_suffix(".csv")
+        .and_then(|rest| rest.strip_suffix(&format!("-host_{number}")))
         .and_then(|rest| rest.strip_prefix(one.nonce.as_str())?.strip_prefix('-'));
     let replicated = manifest.is_some_and(|manifest| {
         let mut tables = manifest.tables.iter();
         tables.any(|t| Some(t.name.as_str()) == table && t.kind == TableKind::Replicated)
     });
     vec![
-        Datum::Int(0),
+        Datum::Int(id.into()),
         Datum::Text(host),
         Datum::Text(path),
         Datum::Text(name),

@@ -2,6 +2,7 @@
 //! own folder must always hold one that recovery can begin with.
 
 use super::save::AUTOMATIC_PREFIX;
+use crate::control::merged::no_such_snapshot;
 use crate::log::RealDisk;
 use crate::log::disk::is_same;
 use crate::recovery::RESTORED_PREFIX;
@@ -9,8 +10,8 @@ use crate::shard::HostFacts;
 use lockstep_durability::ClusterId;
 use lockstep_durability::directory::{ClusterFile, SNAPSHOT_FOLDER};
 use lockstep_durability::snapshot::{
-    self, ContentKind, FoundSnapshot, Manifest, SnapshotError, check_nonce, remove_outdated,
-    verify_file,
+    self, ContentKind, FileEntry, FoundSnapshot, Manifest, SnapshotError, check_nonce, host_of,
+    manifest_name_of, remove_outdated, remove_part, verify_file,
 };
 use lockstep_env::{Disk, DiskErrorKind};
 use std::collections::BTreeMap;
@@ -22,6 +23,8 @@ pub(in crate::control) struct Keeper {
     /// The host's directory, if it has one.
     disk: Option<Arc<dyn Disk>>,
     cluster: ClusterId,
+    /// The host, if it is one of several: it deletes its own parts of snapshots.
+    host: Option<u32>,
     partitions: usize,
     /// By partition, the log has every entry with a greater number; `None` where nothing is logged.
     /// Held while something is deleted from the host's own folder, or the log given up.
@@ -33,6 +36,7 @@ impl Keeper {
         Arc::new(Keeper {
             disk: facts.data_disk.clone(),
             cluster: facts.cluster,
+            host: facts.internal_address.is_some().then_some(facts.host.0),
             partitions: facts.partition_count as usize,
             reach: Mutex::new(reach),
         })
@@ -59,15 +63,20 @@ impl Keeper {
         let reach = is_own.then(|| self.reach.lock().expect("no holder of the lock panics"));
         let text = |error: snapshot::SnapshotError| error.to_string();
         let found = snapshot::scan(&disk, "").map_err(text)?;
-        let Some(one) = found.iter().find(|one| one.nonce == nonce) else {
-            return Err(format!("there is no snapshot {nonce} in {path}"));
+        let has_part = |one: &FoundSnapshot| {
+            let own = self.host.map(|host| manifest_name_of(nonce, host));
+            own.is_none_or(|own| one.present.iter().any(|(name, _)| *name == own))
+        };
+        let Some(one) = found.iter().find(|one| one.nonce == nonce && has_part(one)) else {
+            return Err(no_such_snapshot(path, nonce));
         };
         if let Err(error) = &one.manifest
             && error.disk != Some(DiskErrorKind::NotFound)
         {
             return Err(error.to_string());
         }
-        if let Some(file) = one.missing().next() {
+        let is_own = |file: &&FileEntry| self.host.is_none() || host_of(&file.name) == self.host;
+        if let Some(file) = one.missing().find(is_own) {
             return Err(format!(
                 "snapshot {nonce} is not complete: {} is not there with the {} bytes of the \
                  manifest. What is left of it is not deleted: remove it by hand",
@@ -78,7 +87,11 @@ impl Keeper {
         if let Some(reach) = &reach {
             self.check_not_needed(&disk, &found, one, reach.as_deref())?;
         }
-        snapshot::remove(&disk, "", nonce).map_err(|error| match error.disk {
+        let removed = match self.host {
+            None => snapshot::remove(&disk, "", nonce),
+            Some(host) => remove_part(&disk, "", nonce, host),
+        };
+        removed.map_err(|error| match error.disk {
             Some(DiskErrorKind::NotFound) => format!(
                 "snapshot {nonce} in {path} has no manifest, so nobody knows which files are its \
                  own: nothing is deleted. Remove them by hand"
@@ -119,6 +132,7 @@ impl Keeper {
     /// Whether recovery can begin with a snapshot that has all tables.
     fn is_start(&self, manifest: &Manifest) -> bool {
         manifest.content == ContentKind::Native
+            && manifest.part.is_none()
             && manifest.cluster == self.cluster
             && manifest.positions.len() == self.partitions
     }

@@ -3,6 +3,7 @@
 
 mod check;
 mod files;
+mod hosts;
 mod keeper;
 mod place;
 mod request;

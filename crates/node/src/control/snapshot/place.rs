@@ -5,7 +5,7 @@ use crate::log::disk::RealDisk;
 use crate::recovery::RESTORED_PREFIX;
 use crate::shard::HostFacts;
 use lockstep_durability::directory::SNAPSHOT_FOLDER;
-use lockstep_durability::snapshot::{self, FileWriter, SnapshotError, manifest_name};
+use lockstep_durability::snapshot::{self, FileWriter, SnapshotError, manifest_name_of};
 use lockstep_env::Disk;
 use std::path::Path;
 use std::sync::Arc;
@@ -42,17 +42,28 @@ pub(super) fn check_not_reserved(nonce: &str) -> Result<(), String> {
 }
 
 /// Looks whether a snapshot of this name can be written there.
-pub(super) fn check_place(disk: &dyn Disk, folder: &str, nonce: &str) -> Result<(), SnapshotError> {
+/// Other hosts of the same machine may look at the same time: what one makes for that is passed
+/// over by `host`.
+pub(super) fn check_place(
+    disk: &dyn Disk,
+    folder: &str,
+    nonce: &str,
+    host: Option<u32>,
+) -> Result<(), SnapshotError> {
+    let own = manifest_name_of(nonce, host.unwrap_or(0));
+    let probe = format!("{own}.partial");
+    let is_of_other =
+        |name: &str| host.is_some() && name != probe && name.ends_with(".manifest.partial");
     let found = snapshot::scan(disk, folder)?.into_iter().find(|found| found.nonce == nonce);
     let there = found.and_then(|found| {
         let unreadable = found.unreadable.into_iter().map(|(name, _)| name);
-        found.present.into_iter().map(|(name, _)| name).chain(unreadable).next()
+        let mut names = found.present.into_iter().map(|(name, _)| name).chain(unreadable);
+        names.find(|name| !is_of_other(name))
     });
     if let Some(name) = there {
         let problem = format!("a snapshot {nonce} is there already");
         return Err(SnapshotError::refused(disk.shown(&name), problem, "choose another nonce"));
     }
-    let probe = format!("{}.partial", manifest_name(nonce));
     FileWriter::create(disk, folder, &probe)?;
     let path = match folder {
         "" => probe,

@@ -93,7 +93,7 @@ fn positional(invocation: &Invocation<'_>) -> Result<SnapshotRequest, Failure> {
 
 /// Reads the parameter of JSON. Without a directory and a nonce, the host may choose both for a
 /// snapshot that is saved, as for VoltDB's `voltadmin save` without arguments.
-fn from_json(given: &str, may_choose: bool) -> Result<SnapshotRequest, String> {
+pub(super) fn from_json(given: &str, may_choose: bool) -> Result<SnapshotRequest, String> {
     let object =
         json::object(given).map_err(|error| format!("the parameter is no JSON object: {error}"))?;
     let nonce = text(&object, "nonce")?;
@@ -126,6 +126,21 @@ fn from_json(given: &str, may_choose: bool) -> Result<SnapshotRequest, String> {
         return Err("tables and skiptables exclude each other".to_string());
     }
     Ok(SnapshotRequest { path, nonce, content, blocking, tables: ChosenTables { only, skipped } })
+}
+
+/// What [`from_json`] reads.
+pub(super) fn to_json(request: &SnapshotRequest) -> String {
+    let SnapshotRequest { path, nonce, content, blocking, tables } = request;
+    let ChosenTables { only, skipped } = tables;
+    let object = serde_json::json!({
+        "path": path,
+        "nonce": nonce,
+        "format": content.word(),
+        "block": blocking,
+        "tables": only,
+        "skiptables": skipped,
+    });
+    object.to_string()
 }
 
 /// The path of a URI, in which some characters are written as `%` and two digits.

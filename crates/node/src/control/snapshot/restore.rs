@@ -141,6 +141,7 @@ impl Control {
         request: &SnapshotRequest,
     ) -> Result<(), Failure> {
         self.check_no_restore()?;
+        check_whole(&manifest, &disk.shown(&folder))?;
         let tables = tables_to_restore(&self.schema.catalog().plan, &manifest, &request.tables)?;
         let (steps, taken) = sync_channel(CALLS_AHEAD);
         let has_schema = self.schema.catalog().plan.visible_tables().next().is_some();
@@ -255,6 +256,20 @@ impl Control {
             write_table(out, RESTORED, &rows);
             1
         });
+    }
+}
+
+/// Whether the parts of all hosts are there that saved a snapshot.
+fn check_whole(manifest: &Manifest, shown: &str) -> Result<(), Failure> {
+    let lacked: Vec<String> = manifest.lacked_partitions().map(|at| at.to_string()).collect();
+    match lacked.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::graceful(format!(
+            "{shown} does not have all of snapshot {}: other hosts saved the partitions {}. Copy \
+             the files of all hosts there, then restore again",
+            manifest.nonce,
+            lacked.join(", ")
+        ))),
     }
 }
 

@@ -1,8 +1,10 @@
 //! Saving: one snapshot at a time, on demand or by schedule, and what became of the last ones.
 
 use super::Keeper;
+use super::hosts::{OfAll, Part};
 use super::place::{Place, check_not_reserved, check_place, snapshot_place};
 use super::request::{self, ChosenTables, SnapshotRequest};
+use crate::catalog::HostCatalog;
 use crate::classes;
 use crate::clock;
 use crate::control::arguments::{self, UNNAMED};
@@ -14,10 +16,10 @@ use crate::own_call::OwnCall;
 use crate::scheduling;
 use crate::shard::HostFacts;
 use crate::snapshot::SaveResult;
-use crate::snapshot::lane::{LaneLimits, lane};
+use crate::snapshot::lane::{LaneLimits, ThreadLane, UnboundLane, lane};
 use crate::snapshot::save::{SaveJob, run, snapshot_start, table_kind};
 use lockstep_base::elapsed::Elapsed;
-use lockstep_durability::snapshot::{ContentKind, TableKind};
+use lockstep_durability::snapshot::{ContentKind, SnapshotError, TableKind};
 use lockstep_host::schema::codec::encode_saved_planning;
 use lockstep_host::schema::{Handled, Turn};
 use lockstep_host::snapshots::{
@@ -25,8 +27,8 @@ use lockstep_host::snapshots::{
 };
 use lockstep_plan::Catalog;
 use lockstep_plan_ir::TableDefinition;
-use lockstep_site::{MultiWork, SnapshotStart};
-use lockstep_types::{Failure, PartitionId};
+use lockstep_site::{MultiWork, SchemaTask, SnapshotStart};
+use lockstep_types::{Failure, HostId, PartitionId};
 use lockstep_wire_volt::Invocation;
 use std::collections::VecDeque;
 use std::path::Path;
@@ -41,6 +43,9 @@ const PAST_SNAPSHOTS: usize = 10;
 pub(in crate::control) const AUTOMATIC_PREFIX: &str = "AUTOSNAP";
 /// What VoltDB answers while another one is under way.
 const IN_PROGRESS: &str = "SNAPSHOT IN PROGRESS";
+
+/// What there is for each partition that is led here.
+type OfPartitions<T> = Vec<(PartitionId, T)>;
 
 /// A snapshot that was taken, or was to be.
 pub(super) struct PastSnapshot {
@@ -71,14 +76,18 @@ struct Prepared {
     place: Place,
     origin: Option<Origin>,
     kind: SnapshotKind,
+    /// Of a snapshot of several hosts that another one leads.
+    part: Option<Part>,
 }
 
 /// The snapshot under way.
-struct Running {
+pub(super) struct Running {
     /// Who waits for its beginning, or for its end.
     origin: Option<Origin>,
     blocking: bool,
-    cancelled: Arc<AtomicBool>,
+    pub(super) cancelled: Arc<AtomicBool>,
+    /// The host that leads it, if that is another one.
+    pub(super) lead: Option<HostId>,
 }
 
 /// The snapshots of a host.
@@ -86,10 +95,14 @@ pub(crate) struct Snapshots {
     /// Finds which snapshots may be deleted.
     pub(super) keeper: Arc<Keeper>,
     /// Decides when one begins and what follows from its end.
-    schedule: SnapshotSchedule,
+    pub(super) schedule: SnapshotSchedule,
     /// Whose folders are fit for them.
     ready: VecDeque<Prepared>,
-    running: Option<Running>,
+    pub(super) running: Option<Running>,
+    /// The snapshot of all hosts that this one leads.
+    pub(super) of_all: Option<OfAll>,
+    /// Where the newest one is.
+    pub(super) newest_place: Option<Place>,
     sender: Sender<SaveResult>,
     receiver: Receiver<SaveResult>,
     /// The last one is the newest.
@@ -105,6 +118,8 @@ impl Snapshots {
             schedule,
             ready: VecDeque::new(),
             running: None,
+            of_all: None,
+            newest_place: None,
             sender,
             receiver,
             past: VecDeque::new(),
@@ -119,6 +134,13 @@ impl Snapshots {
     /// The newest of them.
     pub(super) fn newest(&self) -> Option<&PastSnapshot> {
         self.past.back()
+    }
+
+    /// The newest one does not stay after all.
+    pub(super) fn note_given_up(&mut self, error: SnapshotError) {
+        if let Some(past) = self.past.back_mut() {
+            past.result = Some(Err(error));
+        }
     }
 
     /// How many bytes the next snapshot is expected to have: as many as the newest one.
@@ -178,7 +200,10 @@ impl Control {
         let request = request::read(invocation)?.unwrap_or_else(unnamed);
         let problem = match self.snapshots.schedule.is_running() {
             true => Some(IN_PROGRESS.to_string()),
-            false => self.prepare_save(request, Some(call.origin), SnapshotKind::Manual).err(),
+            false => {
+                let (origin, kind) = (Some(call.origin), SnapshotKind::Manual);
+                self.prepare_save(request, origin, kind, None).err()
+            }
         };
         if let Some(problem) = problem {
             self.answer_save_failure(call.origin, &problem);
@@ -189,14 +214,18 @@ impl Control {
 
     /// Has the folder of a snapshot looked at, behind which it begins; an error says why there is
     /// none.
-    fn prepare_save(
+    pub(super) fn prepare_save(
         &mut self,
         request: SnapshotRequest,
         origin: Option<Origin>,
         kind: SnapshotKind,
+        part: Option<Part>,
     ) -> Result<(), String> {
         let place = snapshot_place(&self.facts, request.path.as_deref())?;
-        saved_tables(&self.schema.catalog().plan, &request)?;
+        if part.is_none() {
+            saved_tables(&self.schema.catalog().plan, &request)?;
+        }
+        let host = self.file_host();
         let (disk, folder, path) = place.clone();
         let (nonce, keeper) = (request.nonce.clone(), Arc::clone(&self.snapshots.keeper));
         let look = move || -> Result<(), String> {
@@ -208,12 +237,16 @@ impl Control {
             if kind == SnapshotKind::Manual && keeper.is_own(Path::new(&path)) {
                 check_not_reserved(&nonce)?;
             }
-            check_place(&*disk, &folder, &nonce).map_err(|error| error.to_string())
+            check_place(&*disk, &folder, &nonce, host).map_err(|error| error.to_string())
         };
-        let prepared = Prepared { request, place, origin, kind };
+        let lead = part.as_ref().map(|part| (part.lead, request.nonce.clone()));
+        let prepared = Prepared { request, place, origin, kind, part };
         let then = move |control: &mut Control, looked: Result<(), String>| match looked {
             Ok(()) => control.snapshots.ready.push_back(prepared),
-            Err(problem) => control.save_refused(prepared.origin, kind, &problem),
+            Err(problem) => match lead {
+                Some((lead, nonce)) => control.part_refused(lead, &nonce, problem),
+                None => control.save_refused(prepared.origin, kind, &problem),
+            },
         };
         match kind {
             SnapshotKind::Automatic => {
@@ -242,40 +275,47 @@ impl Control {
         while self.schema.is_quiet() {
             let Some(prepared) = self.snapshots.ready.pop_front() else { return };
             let (origin, kind) = (prepared.origin, prepared.kind);
+            let lead = prepared.part.as_ref().map(|part| part.lead);
+            let nonce = prepared.request.nonce.clone();
             let begun = match self.snapshots.schedule.is_running() {
                 true => Err(IN_PROGRESS.to_string()),
                 false => self.begin_save(prepared),
             };
-            if let Err(problem) = begun {
-                self.save_refused(origin, kind, &problem);
+            match (begun, lead) {
+                (Ok(()), _) => {}
+                (Err(problem), Some(lead)) => self.part_refused(lead, &nonce, problem),
+                (Err(problem), None) => self.save_refused(origin, kind, &problem),
             }
         }
     }
 
     /// Begins a snapshot; an error says why there is none.
     fn begin_save(&mut self, prepared: Prepared) -> Result<(), String> {
-        let Prepared { request, place: (disk, folder, path), origin, kind } = prepared;
+        let Prepared { request, place, origin, kind, part } = prepared;
+        if let Some(part) = &part {
+            self.check_part(part)?;
+        }
+        let (disk, folder, path) = place.clone();
         let tables = saved_tables(&self.schema.catalog().plan, &request)?;
         let start = snapshot_start(&tables);
         let (given_up, cancelled) =
             (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
         let progress = Arc::new(AtomicU64::new(0));
-        let placement = self.facts.placement();
-        let bell = |partition| &self.site_bells[placement.leader_of(partition).index()];
-        let partitions = (0..placement.partition_count()).map(PartitionId);
-        let (site_lanes, lanes) = partitions.map(|at| lane(Arc::clone(bell(at)))).unzip();
+        let (site_lanes, lanes) = self.lanes();
         let job = SaveJob {
             disk,
             folder,
             nonce: request.nonce.clone(),
             content: request.content,
-            cluster: self.facts.cluster,
+            cluster: part.as_ref().map_or(self.facts.cluster, |part| part.cluster),
             catalog_version: self.schema.catalog().version(),
             schema: self.schema.catalog().plan.schema_text(),
             planning: encode_saved_planning(&self.schema.catalog().plan.planning),
             classes: classes::jar(&self.schema.catalog().plan),
             tables,
             lanes,
+            partition_count: self.facts.partition_count,
+            host: self.file_host(),
             given_up: Arc::clone(&given_up),
             cancelled: Arc::clone(&cancelled),
             progress: Arc::clone(&progress),
@@ -294,19 +334,33 @@ impl Control {
             result: None,
         });
         self.start_writer(job, site_lanes, given_up)?;
-        let blocking = request.blocking;
-        self.snapshots.running = Some(Running { origin, blocking, cancelled });
+        let (blocking, lead) = (request.blocking, part.as_ref().map(|part| part.lead));
+        self.snapshots.newest_place = Some(place);
+        self.snapshots.running = Some(Running { origin, blocking, cancelled, lead });
         let log = self.log_pruner.as_ref().map(|log| log as &dyn LogProgress);
         self.snapshots.schedule.begin(kind, log);
-        self.order_snapshot(&request.nonce, start);
+        self.order_snapshot(&request, start, lead);
         Ok(())
+    }
+
+    /// The ways from the partitions that are led here to the thread that writes: both ends of each.
+    fn lanes(&self) -> (OfPartitions<UnboundLane>, OfPartitions<ThreadLane>) {
+        let placement = self.facts.placement();
+        let is_here = |at: &PartitionId| placement.leader_of(*at).host() == placement.host();
+        let partitions = (0..placement.partition_count()).map(PartitionId).filter(is_here);
+        let make = |at| {
+            let bell = &self.site_bells[placement.leader_of(at).index()];
+            let (of_site, of_thread) = lane(Arc::clone(bell));
+            ((at, of_site), (at, of_thread))
+        };
+        partitions.map(make).unzip()
     }
 
     /// Starts the thread that writes, and gives the sites their ends of its lanes.
     fn start_writer(
         &mut self,
         job: SaveJob,
-        site_lanes: Vec<crate::snapshot::lane::UnboundLane>,
+        site_lanes: OfPartitions<UnboundLane>,
         given_up: Arc<AtomicBool>,
     ) -> Result<(), String> {
         let (sender, bell) = (self.snapshots.sender.clone(), Arc::clone(&self.bell));
@@ -322,7 +376,7 @@ impl Control {
             format!("the system gives no thread for the snapshot: {error}")
         })?;
         let limits = lane_limits(&self.facts, self.snapshots.expected_bytes());
-        for (partition, lane) in (0..).map(PartitionId).zip(site_lanes) {
+        for (partition, lane) in site_lanes {
             let lane = lane.bind(thread.thread().clone(), Arc::clone(&given_up), limits);
             let site = self.facts.placement().leader_of(partition);
             self.outbox.send(site, Envelope::SnapshotLane(partition, Box::new(lane)));
@@ -330,12 +384,28 @@ impl Control {
         Ok(())
     }
 
-    /// The transaction at which the snapshot stands goes to the coordinator.
-    fn order_snapshot(&mut self, nonce: &str, start: SnapshotStart) {
-        let task = beginning(&self.schema, Arc::clone(self.schema.catalog()), nonce, start);
-        self.schema.begin_snapshot();
-        let task = Arc::new(task);
+    /// The transaction at which the snapshot stands goes to the coordinator, by the host that leads
+    /// it and once all are ready.
+    fn order_snapshot(
+        &mut self,
+        request: &SnapshotRequest,
+        start: SnapshotStart,
+        lead: Option<HostId>,
+    ) {
+        let (catalog, nonce) = (Arc::clone(self.schema.catalog()), &request.nonce);
+        let task = Arc::new(beginning(&self.schema, catalog, nonce, start));
         self.facts.note_prepared(&task);
+        if let Some(lead) = lead {
+            return self.answer_prepared(lead, nonce, None);
+        }
+        self.schema.begin_snapshot();
+        match self.facts.placement().host_count() {
+            1 => self.send_beginning(task),
+            _ => self.prepare_others(request, task),
+        }
+    }
+
+    pub(super) fn send_beginning(&mut self, task: Arc<SchemaTask<Arc<HostCatalog>>>) {
         let work = MultiWork::Schema(task);
         let origin = self.own_origin(OwnCall::Snapshot, 0);
         self.send_multi(origin, Arc::from(&[][..]), None, work);
@@ -343,6 +413,9 @@ impl Control {
 
     /// The transaction of the snapshot is decided.
     pub(in crate::control) fn snapshot_begun(&mut self, committed: bool) {
+        if !committed {
+            self.snapshot_of_all_refused();
+        }
         if let Some(origin) = self.snapshots.begun(committed) {
             self.answer_begun(origin);
         }
@@ -376,7 +449,7 @@ impl Control {
 
     /// Begins a snapshot by schedule; the one after which the host stops is such a one, too.
     pub(in crate::control) fn begin_automatic_snapshot(&mut self) -> Result<(), String> {
-        self.prepare_save(automatic(AUTOMATIC_PREFIX), None, SnapshotKind::Automatic)
+        self.prepare_save(automatic(AUTOMATIC_PREFIX), None, SnapshotKind::Automatic, None)
     }
 
     /// Until there is something to attend to; `None` for ever.
@@ -390,9 +463,27 @@ impl Control {
     }
 
     fn snapshot_ended(&mut self, result: SaveResult) {
+        let running = self.snapshots.running.as_ref();
+        let lead = running.and_then(|running| running.lead);
+        let is_cancelled = running.is_some_and(|running| running.cancelled.load(Ordering::Acquire));
         let waiting = self.snapshots.ended(&result, clock::now_us());
+        if let Some(lead) = lead {
+            self.snapshots.schedule.end(None, clock::now_us());
+            self.answer_part_saved(lead, &result);
+            if is_cancelled {
+                // It was complete before it heard of that.
+                self.remove_newest_part();
+            }
+            return;
+        }
+        if self.snapshots.of_all.is_some() {
+            return self.own_part_ended(result, waiting);
+        }
         match (&result, waiting) {
-            (Ok(_), Some(origin)) => self.answer_saved(origin),
+            (Ok(_), Some(origin)) => {
+                let hosts = self.saving_hosts();
+                self.answer_saved(origin, &hosts);
+            }
             (Err(error), Some(origin)) => self.answer_save_failure(origin, &error.to_string()),
             (_, None) => {}
         }

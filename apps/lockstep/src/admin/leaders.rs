@@ -1,0 +1,167 @@
+//! `lockstep admin cluster move-leader|balance` and `lockstep admin host drain`: leaders are moved
+//! between hosts while the cluster serves calls.
+
+use super::cluster::{Cluster, read};
+use crate::output::write_out;
+use clap::{Arg, ArgMatches, Command, value_parser};
+use lockstep_client::{ConnectOptions, Connection, ParameterWriter};
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+/// What `admin cluster` does besides showing it.
+pub fn of_cluster() -> Vec<Command> {
+    let number = |name: &'static str, value: &'static str, help: &'static str| {
+        Arg::new(name)
+            .long(name)
+            .value_name(value)
+            .value_parser(value_parser!(i32).range(0..))
+            .required(true)
+            .help(help)
+    };
+    vec![
+        Command::new("move-leader")
+            .about("Let another host lead a partition; no call fails")
+            .arg(number("partition", "PARTITION", "The number of the partition"))
+            .arg(number("to", "HOST", "The host: it has a copy that is in sync"))
+            .arg(server()),
+        Command::new("balance")
+            .about("Move leaders so that each host leads about as many partitions; no call fails")
+            .arg(server()),
+    ]
+}
+
+/// What is done with one host of a cluster.
+pub fn of_host() -> Command {
+    let drain = Command::new("drain")
+        .about("Move the leaders of a host's partitions to other hosts; no call fails")
+        .arg(
+            Arg::new("host")
+                .value_name("HOST")
+                .value_parser(value_parser!(i32).range(0..))
+                .required(true)
+                .help("The number of the host"),
+        )
+        .arg(server());
+    Command::new("host")
+        .about("Administer one host of a cluster")
+        .subcommand_required(true)
+        .subcommand(drain)
+}
+
+fn server() -> Arg {
+    Arg::new("server")
+        .long("server")
+        .value_name("HOST:PORT")
+        .default_value("127.0.0.1:21211")
+        .help("The admin port of any of the hosts")
+}
+
+pub fn run(what: &str, arguments: &ArgMatches) -> Result<ExitCode, String> {
+    let server = arguments.get_one::<String>("server").map_or("", String::as_str);
+    let number = |name: &str| arguments.get_one::<i32>(name).copied().unwrap_or_default();
+    let mut connection = Connection::connect(server, &ConnectOptions::default())
+        .map_err(|error| error.to_string())?;
+    let said = match what {
+        "move-leader" => {
+            let (partition, to) = (number("partition"), number("to"));
+            let text = call(&mut connection, "@MigratePartitionLeader", &[partition, to])?;
+            text.unwrap_or_else(|| format!("host {to} leads partition {partition}"))
+        }
+        "drain" => {
+            let host = number("host");
+            call(&mut connection, "@PrepareStopNode", &[host])?;
+            format!("host {host} leads no partition")
+        }
+        _ => balance(&mut connection)?,
+    };
+    write_out(&format!("{said}\n"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Moves leaders one by one.
+fn balance(connection: &mut Connection) -> Result<String, String> {
+    let moves = balancing(&read(connection)?);
+    for (partition, to) in &moves {
+        call(connection, "@MigratePartitionLeader", &[*partition as i32, *to as i32])?;
+    }
+    Ok(match moves.len() {
+        0 => "the leaders are balanced".to_string(),
+        1 => "1 leader was moved".to_string(),
+        count => format!("{count} leaders were moved"),
+    })
+}
+
+/// The moves that make the numbers of partitions that hosts lead differ by one at most, as far as
+/// their copies allow.
+fn balancing(cluster: &Cluster) -> Vec<(i64, i64)> {
+    let up = cluster.hosts.iter().filter(|host| host.state == "up");
+    let mut counts: BTreeMap<i64, usize> = up.map(|host| (host.id, 0)).collect();
+    let mut leaders: Vec<i64> = cluster.partitions.iter().map(|it| it.leader).collect();
+    for leader in &leaders {
+        *counts.entry(*leader).or_default() += 1;
+    }
+    let mut moves = BTreeMap::new();
+    // Each move makes the sum of squares less, so that this ends.
+    loop {
+        let places = cluster.partitions.iter().zip(&leaders).enumerate();
+        let moved = places.flat_map(|(place, (partition, leader))| {
+            let copies = partition.followers.iter().chain([&partition.leader]);
+            let better =
+                copies.filter(|to| counts.get(to).is_some_and(|to| to + 1 < counts[leader]));
+            better.map(move |to| (place, *to)).collect::<Vec<_>>()
+        });
+        let Some((place, to)) = moved.min_by_key(|(_, to)| counts[to]) else { break };
+        *counts.entry(leaders[place]).or_default() -= 1;
+        *counts.entry(to).or_default() += 1;
+        leaders[place] = to;
+        moves.insert(cluster.partitions[place].id, to);
+    }
+    moves.into_iter().collect()
+}
+
+/// The status text of an answer that is a success.
+fn call(
+    connection: &mut Connection,
+    procedure: &str,
+    numbers: &[i32],
+) -> Result<Option<String>, String> {
+    let mut parameters = ParameterWriter::default();
+    for number in numbers {
+        parameters.scalar(
+            lockstep_types::SqlType::Integer,
+            lockstep_types::Datum::Int(i64::from(*number)),
+        );
+    }
+    let response = connection.call(procedure, &parameters).map_err(|error| error.to_string())?;
+    let view = response.view();
+    match view.is_success() {
+        true => Ok(view.status_text.filter(|text| !text.is_empty()).map(str::to_string)),
+        false => Err(view.status_text.unwrap_or("the host gave no reason").to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admin::cluster::{Host, Partition};
+
+    #[test]
+    fn leaders_move_to_hosts_with_copies_that_lead_fewer_partitions() {
+        let cluster = |partitions: &[(i64, &[i64])]| {
+            Cluster::example(
+                (0..3).map(|id| Host::example(id, "up")).collect(),
+                (0..)
+                    .zip(partitions)
+                    .map(|(id, (leader, followers))| Partition::example(id, *leader, followers))
+                    .collect(),
+            )
+        };
+        let uneven: [(i64, &[i64]); 4] = [(0, &[1]), (0, &[2]), (0, &[1]), (1, &[0])];
+        assert_eq!(balancing(&cluster(&uneven)), [(1, 2)]);
+        let without_copies: [(i64, &[i64]); 3] = [(0, &[]), (0, &[]), (1, &[0])];
+        assert_eq!(balancing(&cluster(&without_copies)), []);
+        let through_another: [(i64, &[i64]); 4] = [(0, &[1]), (0, &[1]), (1, &[2]), (1, &[2])];
+        let moved = balancing(&cluster(&through_another));
+        assert!(!moved.is_empty() && moved.iter().all(|(_, to)| *to == 2), "{moved:?}");
+    }
+}

@@ -1,0 +1,213 @@
+//! Leaders that administrators move: `@MigratePartitionLeader` and `@PrepareStopNode`. The control
+//! plane is asked to begin each move; how it ends shows in the placement.
+
+use super::Control;
+use crate::clock;
+use crate::message::{Envelope, Origin};
+use lockstep_cluster::{ClusterState, Command};
+use lockstep_host::schema::Handled;
+use lockstep_types::{Datum, Failure, HostId, Parameter, PartitionId};
+use lockstep_wire_volt::Invocation;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Between two looks at moves that have begun.
+const LOOK_MS: u64 = 20;
+/// Between two proposals of the same move: one may be lost, or be of an epoch that is over.
+const PROPOSE_AGAIN_US: i64 = 200_000;
+/// How much longer a call waits than one move may take.
+const PATIENCE_US: i64 = 2_000_000;
+
+/// The calls that wait for leaders to be moved.
+#[derive(Default)]
+pub(super) struct LeaderMoves {
+    waiting: Vec<Waiting>,
+}
+
+/// A call that waits.
+struct Waiting {
+    origin: Origin,
+    /// The partitions that are still led elsewhere, and who is to lead them.
+    left: Vec<(PartitionId, HostId)>,
+    propose_us: i64,
+    until_us: i64,
+}
+
+impl LeaderMoves {
+    /// Until something is due.
+    pub(super) fn time_left(&self) -> Option<Duration> {
+        (!self.waiting.is_empty()).then_some(Duration::from_millis(LOOK_MS))
+    }
+}
+
+impl Control {
+    /// `@MigratePartitionLeader`.
+    pub(super) fn migrate_leader(
+        &mut self,
+        origin: Origin,
+        invocation: &Invocation<'_>,
+    ) -> Result<Handled, Failure> {
+        let state = self.state_with_copies()?;
+        let (partition, to) = (number(invocation, 0)?, host_parameter(invocation, 1)?);
+        let count = state.partitions.len();
+        let partition = u32::try_from(partition).ok().map(PartitionId);
+        let known = partition.filter(|partition| partition.index() < count);
+        let partition = known.ok_or_else(|| {
+            let last = count - 1;
+            Failure::graceful(format!("There is no such partition: the partitions are 0 to {last}"))
+        })?;
+        check_host(&state, to)?;
+        let placed = &state.partitions[partition.index()];
+        if placed.leader == to {
+            let text = format!("Host {to} leads partition {partition} already");
+            self.answer_with_text(origin, &text, super::answer::write_status);
+            return Ok(Handled::Answered);
+        }
+        if placed.copy_at(to).is_none() {
+            let hosts: Vec<String> = placed.followers().map(|host| host.to_string()).collect();
+            let hosts = if hosts.is_empty() { "no other host".into() } else { hosts.join(", ") };
+            return Err(Failure::graceful(format!(
+                "Host {to} has no copy of partition {partition} that is in sync: it could be led \
+                 by {hosts}"
+            )));
+        }
+        self.move_leaders(origin, vec![(partition, to)])
+    }
+
+    /// `@PrepareStopNode`: the leaders of a host move to hosts with copies.
+    pub(super) fn prepare_stop_node(
+        &mut self,
+        origin: Origin,
+        invocation: &Invocation<'_>,
+    ) -> Result<Handled, Failure> {
+        let state = self.state_with_copies()?;
+        let host = host_parameter(invocation, 0)?;
+        check_host(&state, host)?;
+        let wanted = away_from(&state, host)?;
+        self.move_leaders(origin, wanted)
+    }
+
+    fn state_with_copies(&self) -> Result<Arc<ClusterState>, Failure> {
+        let state = self.facts.cluster_state.lock().expect("no thread panicked with it");
+        let with_copies = state.as_ref().filter(|state| state.shape.k > 0 && state.is_formed());
+        let state = with_copies.map(Arc::clone).ok_or_else(|| {
+            Failure::graceful(
+                "Each partition has one copy (--kfactor 0): its leader cannot be moved",
+            )
+        })?;
+        if self.log_pruner.is_some() {
+            return Err(Failure::graceful(
+                "Leaders are not moved in a cluster with directories in this release",
+            ));
+        }
+        Ok(state)
+    }
+
+    fn move_leaders(
+        &mut self,
+        origin: Origin,
+        left: Vec<(PartitionId, HostId)>,
+    ) -> Result<Handled, Failure> {
+        let limit_us = self.facts.options.hand_over_timeout_ms.us();
+        let until_us = clock::now_us() + limit_us + PATIENCE_US;
+        self.moves.waiting.push(Waiting { origin, left, propose_us: 0, until_us });
+        self.attend_to_leader_moves();
+        Ok(Handled::Pending)
+    }
+
+    /// Begins moves, and answers the calls whose moves have ended.
+    pub(super) fn attend_to_leader_moves(&mut self) {
+        if self.moves.waiting.is_empty() {
+            return;
+        }
+        let Ok(state) = self.state_with_copies() else { return };
+        for mut waiting in std::mem::take(&mut self.moves.waiting) {
+            match self.look_at(&mut waiting, &state) {
+                Err(failure) => self.answer_failure(waiting.origin, &failure),
+                Ok(()) if waiting.left.is_empty() => {
+                    if let Err(failure) = self.answer_status(waiting.origin) {
+                        self.answer_failure(waiting.origin, &failure);
+                    }
+                }
+                Ok(()) => self.moves.waiting.push(waiting),
+            }
+        }
+    }
+
+    fn look_at(&mut self, waiting: &mut Waiting, state: &ClusterState) -> Result<(), Failure> {
+        let placed = |partition: PartitionId| &state.partitions[partition.index()];
+        waiting.left.retain(|(partition, to)| placed(*partition).leader != *to);
+        let now_us = clock::now_us();
+        if let Some((partition, to)) = waiting.left.first() {
+            let is_lost = !state.serves(*to) || placed(*partition).copy_at(*to).is_none();
+            if is_lost || now_us > waiting.until_us {
+                let why = match is_lost {
+                    true => format!("host {to} has no copy in sync any more"),
+                    false => "what is in progress takes longer than hand_over_timeout_ms".into(),
+                };
+                let leader = placed(*partition).leader;
+                return Err(Failure::graceful(format!(
+                    "Partition {partition} is still led by host {leader}: {why}"
+                )));
+            }
+        }
+        if now_us < waiting.propose_us {
+            return Ok(());
+        }
+        waiting.propose_us = now_us + PROPOSE_AGAIN_US;
+        let links = self.facts.placement().links_thread();
+        for (partition, to) in waiting.left.iter().copied() {
+            if placed(partition).hand_over.is_none() {
+                let epoch = placed(partition).epoch;
+                let command = Command::BeginHandOver { partition, to, epoch };
+                self.outbox.send(links, Envelope::Propose(Box::new(command)));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where the partitions go that a host leads: each to the host with a copy that leads fewest.
+fn away_from(state: &ClusterState, host: HostId) -> Result<Vec<(PartitionId, HostId)>, Failure> {
+    let mut leaders: Vec<usize> =
+        (0..state.shape.hosts).map(|host| state.leaders_at(HostId(host))).collect();
+    let mut moves = Vec::new();
+    for (partition, placed) in (0..).map(PartitionId).zip(&state.partitions) {
+        if placed.leader != host {
+            continue;
+        }
+        let others = placed.followers().filter(|other| state.serves(*other));
+        let to = others.min_by_key(|other| leaders[other.0 as usize]).ok_or_else(|| {
+            Failure::graceful(format!(
+                "Partition {partition} has its only copy at host {host}: it cannot be led elsewhere"
+            ))
+        })?;
+        leaders[to.0 as usize] += 1;
+        moves.push((partition, to));
+    }
+    Ok(moves)
+}
+
+fn check_host(state: &ClusterState, host: HostId) -> Result<(), Failure> {
+    match state.serves(host) {
+        true => Ok(()),
+        false => Err(Failure::graceful(format!(
+            "Invalid Host Id or Host Id not member of cluster: {host}"
+        ))),
+    }
+}
+
+fn host_parameter(invocation: &Invocation<'_>, index: usize) -> Result<HostId, Failure> {
+    let given = number(invocation, index)?;
+    let host = u32::try_from(given).ok().filter(|host| *host < HostId::LIMIT);
+    host.map(HostId).ok_or_else(|| {
+        Failure::graceful(format!("Invalid Host Id or Host Id not member of cluster: {given}"))
+    })
+}
+
+fn number(invocation: &Invocation<'_>, index: usize) -> Result<i64, Failure> {
+    match invocation.parameters.get(index) {
+        Some(Ok(Parameter::Scalar(_, Datum::Int(number)))) => Ok(number),
+        _ => Err(Failure::graceful(format!("{} expects integers", invocation.procedure))),
+    }
+}

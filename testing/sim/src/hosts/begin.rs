@@ -1,0 +1,73 @@
+//! The cluster is formed, and has a schema and rows.
+
+use super::host::{Handed, Where};
+use super::{Cluster, FORM_US, Process, Said};
+use crate::plans::Request;
+use lockstep_host::serving::Serving;
+use lockstep_host::several::CoordinatorCall;
+use lockstep_site::{MultiCall, MultiWork};
+use lockstep_types::HostId;
+use std::sync::Arc;
+
+impl Cluster {
+    /// The control plane forms the cluster, and all hosts begin to serve.
+    pub(super) fn form(&mut self) -> Result<(), String> {
+        let limit_us = self.now_us + FORM_US;
+        let is_formed = |it: &Cluster| {
+            let is_ready = |process: &Process| {
+                let now = process.links.now(it.now_us);
+                process.links.state().is_some()
+                    && Serving::may_answer(&process.links.control, now.us)
+            };
+            it.processes.iter().flatten().all(is_ready)
+        };
+        if !self.run_until(limit_us, is_formed)? {
+            return Err("no cluster is formed".to_string());
+        }
+        for process in self.processes.iter_mut().flatten() {
+            process.links.serving.begin();
+        }
+        Ok(())
+    }
+
+    /// The schema and the rows.
+    pub(super) fn load(&mut self) -> Result<(), String> {
+        let call = self.judge.schema();
+        let work =
+            MultiWork::Schema(Arc::clone(self.shared.tasks.values().next().expect("it is made")));
+        let multi = CoordinatorCall::Multi(Box::new(MultiCall {
+            origin: call,
+            procedure_number: 0,
+            catalog_version: 0,
+            time_limit: None,
+            declared: Vec::new(),
+            home: None,
+            led: None,
+            work,
+        }));
+        self.shared.origins.push(HostId(0));
+        let process = self.processes[0].as_mut().expect("it runs");
+        let request = Request::Statements(Vec::new());
+        let at = Where::Host(HostId(0));
+        let handed = Handed { at, request, since_us: 0, partition: None };
+        process.host.handed.insert(call, handed);
+        process.host.own.push_back(Said::Multi(Box::new(multi)));
+        let is_changed = |it: &Cluster| {
+            let all = it.processes.iter().flatten();
+            it.judge.outstanding == 0 && all.into_iter().all(|process| process.host.version > 0)
+        };
+        if !self.run_until(self.now_us + FORM_US, is_changed)? {
+            return Err("the schema does not come into force".to_string());
+        }
+        let rows = self.judge.load();
+        let codes = self.judge.load_codes();
+        for call in rows.into_iter().chain(codes) {
+            let host = self.shared.random.below(self.processes.len() as u64) as usize;
+            self.call_at(host, call);
+        }
+        match self.run_until(self.now_us + FORM_US, |it| it.judge.outstanding == 0)? {
+            true => Ok(()),
+            false => Err("the rows are not loaded".to_string()),
+        }
+    }
+}
