@@ -12,7 +12,7 @@ use crate::placement;
 use crate::state::{
     ClusterState, Copy, HostDescription, HostRecord, HostState, PartitionState, Previous, Vote,
 };
-use lockstep_types::{HostId, PartitionId};
+use lockstep_types::{HostId, PartitionId, ThreadId};
 use std::collections::BTreeSet;
 
 /// What became of a command.
@@ -29,7 +29,7 @@ pub enum Verdict {
 impl ClusterState {
     /// Applies a command.
     pub fn apply(&mut self, command: &Command, faults: Faults) -> Verdict {
-        let epoch = self.epoch;
+        let (epoch, learning) = (self.epoch, self.all_learning());
         let result = match command {
             Command::Form => self.form(),
             Command::Join { description, incarnation } => self.join(description, *incarnation),
@@ -40,7 +40,9 @@ impl ClusterState {
             Command::OutOfSync { partition, host, epoch } => {
                 self.out_of_sync(*partition, *host, *epoch, faults)
             }
-            Command::InSync { partition, copy, epoch } => self.in_sync(*partition, *copy, *epoch),
+            Command::InSync { partition, copy, incarnation, epoch } => {
+                self.in_sync(*partition, *copy, *incarnation, *epoch)
+            }
             Command::ForceCopy { partition, copy, epoch } => {
                 self.force_copy(*partition, *copy, *epoch)
             }
@@ -60,6 +62,10 @@ impl ClusterState {
             Command::CatalogVersion(version) => raise(&mut self.catalog_version, *version),
             Command::RingVersion(version) => raise(&mut self.ring_version, *version),
         };
+        if self.epoch == epoch && self.all_learning() != learning {
+            // Leaders give up copies that are not to be loaded any more.
+            self.epoch = epoch.next();
+        }
         assert!(self.epoch >= epoch && self.epoch.0 <= epoch.0 + 1, "epochs grow one by one");
         self.missing = self.find_missing();
         self.check_invariants();
@@ -126,6 +132,7 @@ impl ClusterState {
             }
         }
         self.remove_copies(host)?;
+        self.forget_learning(host);
         self.hosts.insert(host, HostRecord::joining(description.clone(), incarnation));
         Ok(Verdict::Applied)
     }
@@ -152,7 +159,43 @@ impl ClusterState {
             return Ok(Verdict::Unchanged);
         }
         record.state = HostState::Up;
+        if !self.shape.is_witness(host) {
+            self.place_learning(host);
+            // All hosts get another placement.
+            self.epoch = self.epoch.next();
+        }
         Ok(Verdict::Applied)
+    }
+
+    /// A host without copies gets those to load that partitions lack: first of the partitions with
+    /// the fewest, each to the site that has fewest.
+    fn place_learning(&mut self, host: HostId) {
+        let room = u32::from(self.shape.partitions_per_site);
+        let copies = |state: &PartitionState| state.copies.len() + state.learning.len();
+        let lacks = |number: &usize| copies(&self.partitions[*number]) < self.shape.copies();
+        let mut short: Vec<usize> = (0..self.partitions.len()).filter(lacks).collect();
+        short.sort_by_key(|number| copies(&self.partitions[*number]));
+        for number in short {
+            let sites = self.copies_by_site(host);
+            let fewest = sites.iter().zip(0u16..).min().map(|(count, site)| (*count, site));
+            let Some((_, site)) = fewest.filter(|(count, _)| *count < room) else { return };
+            let learning = &mut self.partitions[number].learning;
+            learning.push(Copy { host, thread: ThreadId(site) });
+            learning.sort();
+        }
+    }
+
+    /// The copies that are being loaded.
+    fn all_learning(&self) -> Vec<(usize, Copy)> {
+        let numbered = self.partitions.iter().enumerate();
+        numbered.flat_map(|(at, it)| it.learning.iter().map(move |copy| (at, *copy))).collect()
+    }
+
+    /// What is being loaded at a host is not any more.
+    fn forget_learning(&mut self, host: HostId) {
+        for partition in &mut self.partitions {
+            partition.learning.retain(|copy| copy.host != host);
+        }
     }
 
     fn restarted(&mut self, host: HostId, incarnation: Incarnation) -> Result<Verdict, Refusal> {
@@ -165,6 +208,7 @@ impl ClusterState {
         }
         record.incarnation = incarnation;
         record.state = HostState::Joining;
+        self.forget_learning(host);
         Ok(Verdict::Applied)
     }
 
@@ -209,6 +253,7 @@ impl ClusterState {
     fn host_lost(&mut self, host: HostId, incarnation: Incarnation) -> Result<Verdict, Refusal> {
         let record = self.record(host, incarnation)?;
         let was = std::mem::replace(&mut record.state, HostState::Down);
+        self.forget_learning(host);
         if !self.is_formed() {
             return Ok(Verdict::Applied);
         }
@@ -291,6 +336,7 @@ impl ClusterState {
         };
         let partition = &mut self.partitions[number];
         partition.hand_over = partition.hand_over.filter(|to| *to != leader && has(*to));
+        partition.learning.retain(|copy| !has(copy.host));
         partition.copies = copies;
         partition.lead(leader, epoch, false);
     }
@@ -332,14 +378,18 @@ impl ClusterState {
         &mut self,
         partition: PartitionId,
         copy: Copy,
+        incarnation: Incarnation,
         epoch: Epoch,
     ) -> Result<Verdict, Refusal> {
         let number = self.at_epoch(partition, epoch)?;
         self.check_copy(copy)?;
+        self.record(copy.host, incarnation)?;
         if self.partitions[number].copy_at(copy.host).is_some() {
             return Err(Refusal::Copies(copy.host));
         }
-        if self.partitions[number].copies.len() >= self.shape.copies() {
+        let learning = self.partitions[number].learning.iter();
+        let others = learning.filter(|it| it.host != copy.host).count();
+        if self.partitions[number].copies.len() + others >= self.shape.copies() {
             return Err(Refusal::Full(partition));
         }
         let mut copies = self.partitions[number].copies.clone();
@@ -374,6 +424,8 @@ impl ClusterState {
             return Err(Refusal::NotMissing(partition));
         }
         self.epoch = self.epoch.next();
+        // Whatever is being loaded has another leader now, or none.
+        self.partitions[number].learning.clear();
         self.set_copies(number, vec![copy], self.epoch);
         Ok(Verdict::Applied)
     }

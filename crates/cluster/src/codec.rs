@@ -11,7 +11,7 @@ use lockstep_base::bytes::{ByteReader, ByteWriter, text};
 use lockstep_types::{HostId, PartitionId, ThreadId};
 
 /// Version of the byte form of [`ClusterState`].
-const STATE_VERSION: u8 = 1;
+const STATE_VERSION: u8 = 2;
 /// Bytes of a name or an address, at most.
 pub(crate) const TEXT_BYTES_MAX: usize = 1024;
 
@@ -196,6 +196,8 @@ fn put_partition(output: &mut Vec<u8>, partition: &PartitionState) {
     output.put_varint(u64::from(partition.leader.0));
     output.put_varint(partition.copies.len() as u64);
     partition.copies.iter().for_each(|copy| put_copy(output, copy));
+    output.put_varint(partition.learning.len() as u64);
+    partition.learning.iter().for_each(|copy| put_copy(output, copy));
     // 0 is none, so that a host is its number plus one.
     output.put_varint(partition.hand_over.map_or(0, |to| u64::from(to.0) + 1));
     match &partition.previous {
@@ -213,6 +215,8 @@ fn read_partition_state(input: &mut ByteReader<'_>) -> Result<PartitionState, Fo
     let (epoch, leader) = (read_epoch(input)?, read_host(input)?);
     let count = read_count(input, "copies")?;
     let copies = (0..count).map(|_| read_copy(input)).collect::<Result<Vec<Copy>, _>>()?;
+    let count = read_count(input, "copies that are being loaded")?;
+    let learning = (0..count).map(|_| read_copy(input)).collect::<Result<Vec<Copy>, _>>()?;
     let hand_over = match read_number(input, "target of a transfer", u64::from(HOST_LIMIT))? {
         0 => None,
         host => Some(HostId(host as u32 - 1)),
@@ -225,7 +229,7 @@ fn read_partition_state(input: &mut ByteReader<'_>) -> Result<PartitionState, Fo
             sealed: read_flag(input, "sealed")?,
         }),
     };
-    Ok(PartitionState { epoch, leader, copies, hand_over, previous })
+    Ok(PartitionState { epoch, leader, copies, learning, hand_over, previous })
 }
 
 impl ClusterState {

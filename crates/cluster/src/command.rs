@@ -14,7 +14,7 @@ use lockstep_base::bytes::{ByteReader, ByteWriter};
 use lockstep_types::{HostId, PartitionId};
 
 /// Version of the byte form of [`Command`].
-const COMMAND_VERSION: u8 = 1;
+const COMMAND_VERSION: u8 = 2;
 
 /// A change of the replicated state.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,7 +29,8 @@ pub enum Command {
         /// Its incarnation, which becomes part of its Raft identity.
         incarnation: Incarnation,
     },
-    /// A host that joined can be given copies.
+    /// A host that joined can be given copies: those that partitions lack are to be loaded there,
+    /// as many as it has room for.
     HostUp {
         /// The host.
         host: HostId,
@@ -72,6 +73,8 @@ pub enum Command {
         partition: PartitionId,
         /// The copy.
         copy: Copy,
+        /// The incarnation of its host: a process after that has nothing of the copy.
+        incarnation: Incarnation,
         /// The partition's epoch.
         epoch: Epoch,
     },
@@ -175,8 +178,13 @@ impl Command {
                 output.put_varint(hosts.len() as u64);
                 hosts.iter().for_each(|(host, run)| put_host(&mut output, host, run));
             }
-            Command::InSync { partition, copy, epoch }
-            | Command::ForceCopy { partition, copy, epoch } => {
+            Command::InSync { partition, copy, incarnation, epoch } => {
+                output.put_varint(u64::from(partition.0));
+                put_copy(&mut output, copy);
+                output.put_varint(incarnation.0);
+                output.put_varint(epoch.0);
+            }
+            Command::ForceCopy { partition, copy, epoch } => {
                 output.put_varint(u64::from(partition.0));
                 put_copy(&mut output, copy);
                 output.put_varint(epoch.0);
@@ -238,13 +246,14 @@ fn read_command(input: &mut ByteReader<'_>, kind: u8) -> Result<Command, FormatE
                 _ => Command::HostLost { host, incarnation },
             }
         }
-        8 | 16 => {
+        8 => {
             let (partition, copy) = (read_partition(input)?, read_copy(input)?);
-            let epoch = read_epoch(input)?;
-            match kind {
-                8 => Command::InSync { partition, copy, epoch },
-                _ => Command::ForceCopy { partition, copy, epoch },
-            }
+            let incarnation = read_incarnation(input)?;
+            Command::InSync { partition, copy, incarnation, epoch: read_epoch(input)? }
+        }
+        16 => {
+            let (partition, copy) = (read_partition(input)?, read_copy(input)?);
+            Command::ForceCopy { partition, copy, epoch: read_epoch(input)? }
         }
         7 | 9 | 10 | 12 => {
             let (partition, to) = (read_partition(input)?, read_host(input)?);

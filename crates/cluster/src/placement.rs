@@ -88,7 +88,14 @@ pub fn first_placement(shape: &Shape, groups: &[&str]) -> Result<Vec<PartitionSt
         let mut copies: Vec<Copy> = hosts.iter().map(copy).collect();
         copies.sort();
         let (epoch, leader) = (Epoch(1), *leader);
-        PartitionState { epoch, leader, copies, hand_over: None, previous: None }
+        PartitionState {
+            epoch,
+            leader,
+            copies,
+            learning: Vec::new(),
+            hand_over: None,
+            previous: None,
+        }
     });
     Ok(partitions.collect())
 }

@@ -147,6 +147,8 @@ pub struct PartitionState {
     pub leader: HostId,
     /// The in-sync copies, ascending by host.
     pub copies: Vec<Copy>,
+    /// Copies that are being loaded, ascending by host: they do not count as in sync.
+    pub learning: Vec<Copy>,
     /// The host that the leader transfers the partition to: it drains and seals.
     pub hand_over: Option<HostId>,
     /// The configuration before, if there was one.
@@ -251,6 +253,16 @@ impl ClusterState {
         self.hosts.iter().filter(|(_, r)| r.vote == Vote::Voter).map(|(host, _)| *host)
     }
 
+    /// Number of copies at each site of a host, those that are being loaded included.
+    pub fn copies_by_site(&self, host: HostId) -> Vec<u32> {
+        let mut sites = vec![0; usize::from(self.shape.sites_per_host)];
+        let copies = self.partitions.iter().flat_map(|it| it.copies.iter().chain(&it.learning));
+        for copy in copies.filter(|copy| copy.host == host) {
+            sites[usize::from(copy.thread.0)] += 1;
+        }
+        sites
+    }
+
     /// The rule that the state breaks, if any.
     pub fn violation(&self) -> Option<&'static str> {
         let limit = self.shape.members();
@@ -290,14 +302,19 @@ impl ClusterState {
         if copies.is_empty() {
             return Some("a partition has an in-sync copy");
         }
-        if copies.len() > self.shape.copies() {
+        let learning = &partition.learning;
+        if copies.len() + learning.len() > self.shape.copies() {
             return Some("a partition has at most K + 1 copies");
+        }
+        let is_in_sync = |copy: &Copy| partition.copy_at(copy.host).is_some();
+        if !learning.is_sorted_by(|a, b| a.host < b.host) || learning.iter().any(is_in_sync) {
+            return Some("a copy is loaded once at a host, or is in sync");
         }
         if !copies.is_sorted_by(|a, b| a.host < b.host) {
             return Some("a host has at most one copy of a partition");
         }
         let at_site = |copy: &Copy| copy.thread.0 < self.shape.sites_per_host;
-        if !copies.iter().all(|copy| serves(copy.host) && at_site(copy)) {
+        if !copies.iter().chain(learning).all(|copy| serves(copy.host) && at_site(copy)) {
             return Some("copies are at sites of hosts with data");
         }
         if partition.copy_at(partition.leader).is_none() {

@@ -52,6 +52,11 @@ fn partition(state: &PartitionState) -> PartitionPlacement {
         epoch: u32::try_from(state.epoch.0).expect("a cluster changes less than 2^32 times"),
         leader: thread(state.leader),
         followers: state.followers().map(thread).collect(),
+        learning: state
+            .learning
+            .iter()
+            .map(|copy| ThreadId::at(copy.host, copy.thread.0))
+            .collect(),
         handed_over: state.previous.filter(|previous| previous.sealed).map(|previous| {
             u32::try_from(previous.epoch.0).expect("a cluster changes less than 2^32 times")
         }),

@@ -155,6 +155,7 @@ mod tests {
             epoch,
             leader: ThreadId::at(HostId(leader), 0),
             followers: vec![ThreadId::at(HostId(1 - leader), 0)],
+            learning: Vec::new(),
             handed_over: None,
         };
         let cluster = ClusterPlacement {

@@ -34,6 +34,8 @@ pub struct Placement {
     led: Box<[Vec<ReplicaId>]>,
     /// By site of this host, the replicas that it follows.
     followed: Box<[Vec<ReplicaId>]>,
+    /// By site of this host, the replicas that it loads.
+    learned: Box<[Vec<ReplicaId>]>,
 }
 
 /// A partition besides its leader.
@@ -42,6 +44,7 @@ struct Copies {
     epoch: u32,
     handed_over: Option<u32>,
     followers: Box<[ThreadId]>,
+    learning: Box<[ThreadId]>,
 }
 
 /// A placement as all hosts see it.
@@ -72,6 +75,8 @@ pub struct PartitionPlacement {
     pub leader: ThreadId,
     /// The other copies that are in sync.
     pub followers: Vec<ThreadId>,
+    /// Copies that are being loaded.
+    pub learning: Vec<ThreadId>,
     /// The epoch before, if its leader has handed the partition over: what was handed to that one
     /// is answered, or comes back.
     pub handed_over: Option<u32>,
@@ -128,6 +133,7 @@ impl Placement {
             epoch: FIRST_EPOCH as u32,
             leader,
             followers: Vec::new(),
+            learning: Vec::new(),
             handed_over: None,
         };
         let partitions: Vec<PartitionPlacement> = leaders.map(alone).collect();
@@ -156,7 +162,7 @@ impl Placement {
     /// A partition is at a host or site that there is not.
     pub fn of_cluster(host: HostId, cluster: &ClusterPlacement) -> Placement {
         let mut led = vec![Vec::new(); usize::from(cluster.sites)];
-        let mut followed = led.clone();
+        let (mut followed, mut learned) = (led.clone(), led.clone());
         for (number, partition) in (0..).zip(&cluster.partitions) {
             let replica = ReplicaId { partition: PartitionId(number), host };
             if partition.leader.host() == host {
@@ -165,11 +171,15 @@ impl Placement {
             for follower in partition.followers.iter().filter(|thread| thread.host() == host) {
                 followed[follower.index()].push(replica);
             }
+            for learner in partition.learning.iter().filter(|thread| thread.host() == host) {
+                learned[learner.index()].push(replica);
+            }
         }
         let copies = |partition: &PartitionPlacement| Copies {
             epoch: partition.epoch,
             handed_over: partition.handed_over,
             followers: partition.followers.clone().into(),
+            learning: partition.learning.clone().into(),
         };
         let placement = Placement {
             host,
@@ -182,6 +192,7 @@ impl Placement {
             coordinator: ThreadId::at(cluster.coordinator, 0),
             led: led.into(),
             followed: followed.into(),
+            learned: learned.into(),
         };
         placement.check_invariants();
         placement
@@ -196,7 +207,7 @@ impl Placement {
         let site_count = self.led.len();
         for (number, leader) in (0..).zip(&self.leaders) {
             let partition = PartitionId(number);
-            let owned = self.led.iter().chain(&*self.followed).flatten();
+            let owned = self.led.iter().chain(&*self.followed).chain(&*self.learned).flatten();
             let owners = owned.filter(|replica| replica.partition == partition);
             assert!(owners.count() <= 1, "partition {partition} has two copies at a host");
             if leader.host() == self.host {
@@ -337,6 +348,22 @@ impl Placement {
         &self.followed[site.index()]
     }
 
+    /// The replicas that a site of this host loads.
+    ///
+    /// # Panics
+    /// The thread is no site.
+    pub fn learned_by(&self, site: ThreadId) -> &[ReplicaId] {
+        &self.learned[site.index()]
+    }
+
+    /// The threads with copies of a partition that are being loaded.
+    ///
+    /// # Panics
+    /// There is no such partition.
+    pub fn learning_of(&self, partition: PartitionId) -> &[ThreadId] {
+        &self.copies[partition.index()].learning
+    }
+
     /// The threads with the other copies of a partition.
     ///
     /// # Panics
@@ -380,6 +407,7 @@ mod tests {
                 epoch: 1,
                 leader: ThreadId::at(HostId(host), 0),
                 followers: Vec::new(),
+                learning: Vec::new(),
                 handed_over: None,
             };
             let cluster = ClusterPlacement {

@@ -163,12 +163,31 @@ fn a_process_without_raft_state_joins_after_its_old_identity_was_removed() {
     let partition = PartitionId(0);
     let alone = state.partitions.iter().position(|p| p.copies.len() == 1).expect("it had copies");
     let (number, epoch) = (PartitionId(alone as u32), state.partitions[alone].epoch);
-    let in_sync = Command::InSync { partition: number, copy, epoch };
+    let incarnation = Incarnation(9);
+    let in_sync = Command::InSync { partition: number, copy, incarnation, epoch };
     let down = Verdict::Refused(Refusal::NotServing(HostId(2)));
     assert_eq!(run(&mut state, in_sync.clone()), down);
     let up = Command::HostUp { host: HostId(2), incarnation: Incarnation(9) };
     assert_eq!(run(&mut state, up), Verdict::Applied);
+    let learning = |state: &ClusterState| -> Vec<usize> {
+        state.partitions.iter().map(|it| it.learning.len()).collect()
+    };
+    let lacks: Vec<usize> = state.partitions.iter().map(|it| 2 - it.copies.len()).collect();
+    assert_eq!(learning(&state), lacks, "it is to load what partitions lack");
+    assert_eq!(state.copies_by_site(HostId(2)), [1, 1], "its sites have alike many");
+    let of_another_run = match in_sync.clone() {
+        Command::InSync { partition, copy, epoch, .. } => {
+            Command::InSync { partition, copy, incarnation: Incarnation(8), epoch }
+        }
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(run(&mut state, of_another_run), Verdict::Refused(Refusal::Stale));
+    let mut again = state.clone();
+    let lost = Command::HostLost { host: HostId(2), incarnation };
+    assert_eq!(run(&mut again, lost), Verdict::Applied);
+    assert_eq!(learning(&again), vec![0; lacks.len()], "a lost host loads nothing");
     assert_eq!(run(&mut state, in_sync.clone()), Verdict::Applied);
+    assert_eq!(state.partitions[alone].learning, []);
     assert_eq!(run(&mut state, in_sync), Verdict::Refused(Refusal::Stale));
     assert_eq!(state.partitions[alone].copies.len(), 2);
     assert!(state.partition(partition).is_some());
@@ -271,7 +290,7 @@ fn random_command(random: &mut SeededRandom, state: &ClusterState) -> Command {
         5 => Command::OutOfSync { partition, host, epoch },
         6..=8 => {
             let thread = ThreadId(random.below(4) as u16);
-            Command::InSync { partition, copy: Copy { host, thread }, epoch }
+            Command::InSync { partition, copy: Copy { host, thread }, incarnation: known, epoch }
         }
         9 => Command::BeginHandOver { partition, to, epoch },
         10 => Command::CompleteHandOver { partition, to, epoch },
@@ -306,8 +325,8 @@ fn bytes_that_are_cut_changed_or_too_long_are_errors_and_never_panic() {
             }
         }
     }
-    let version = FormatError::Version { what: "a command", found: 2, known: 1 };
-    assert_eq!(Command::decode(&[2, 1]), Err(version));
+    let version = FormatError::Version { what: "a command", found: 3, known: 2 };
+    assert_eq!(Command::decode(&[3, 1]), Err(version));
 }
 
 #[test]
@@ -316,14 +335,19 @@ fn byte_forms_do_not_change() {
     let partition = PartitionId(300);
     let (to, epoch) = (HostId(2), Epoch(5));
     let commands = [
-        (Command::Form, "0101"),
-        (Command::HostLost { host: to, incarnation: Incarnation(9) }, "01060209"),
-        (Command::CompleteHandOver { partition, to, epoch }, "010aac020205"),
+        (Command::Form, "0201"),
+        (Command::HostLost { host: to, incarnation: Incarnation(9) }, "02060209"),
+        (Command::CompleteHandOver { partition, to, epoch }, "020aac020205"),
         (
-            Command::InSync { partition, copy: Copy { host: to, thread: ThreadId(1) }, epoch },
-            "0108ac02020105",
+            Command::InSync {
+                partition,
+                copy: Copy { host: to, thread: ThreadId(1) },
+                incarnation: Incarnation(7),
+                epoch,
+            },
+            "0208ac0202010705",
         ),
-        (Command::CatalogVersion(128), "010e8001"),
+        (Command::CatalogVersion(128), "020e8001"),
     ];
     for (command, expected) in commands {
         assert_eq!(hex(&command.encode()), expected, "{command:?}");
@@ -338,7 +362,7 @@ fn byte_forms_do_not_change() {
         placement_group: "e".into(),
         release: 1,
     };
-    let expected = "01070707070707070707070707070707070474657374010001010001000161016201\
-                    63016401650101010100000001010100010000000000000000";
+    let expected = "02070707070707070707070707070707070474657374010001010001000161016201\
+        6301640165010101010000000101010001000000000000000000";
     assert_eq!(hex(&state.encode()), expected);
 }

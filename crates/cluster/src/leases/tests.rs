@@ -162,7 +162,12 @@ fn the_leases_of_all_older_leaders_have_ended_before_a_partition_is_opened() {
     let copy = state.partitions[0].copies[0];
     let thread = copy.thread;
     let copy = crate::Copy { host: third, thread };
-    let command = Command::InSync { partition, copy, epoch: state.epoch };
+    let command = Command::InSync {
+        partition,
+        copy,
+        incarnation: state.hosts[&third].incarnation,
+        epoch: state.epoch,
+    };
     assert_eq!(state.apply(&command, Faults::default()), Verdict::Applied);
     new_copy.install(&state, now_us);
     lead(&mut state, third);

@@ -361,15 +361,16 @@ impl World {
                     sealed.push((partition, complete));
                 }
                 None if known.copies.len() < shape.copies() && random.chance(1, 2) => {
-                    let spare = state
-                        .hosts
-                        .keys()
-                        .copied()
-                        .find(|host| state.serves(*host) && known.copy_at(*host).is_none());
+                    let is_spare =
+                        |host: &HostId| state.serves(*host) && known.copy_at(*host).is_none();
+                    let mut learning = known.learning.iter().map(|copy| copy.host);
+                    let spare = learning.next();
+                    let spare = spare.or_else(|| state.hosts.keys().copied().find(is_spare));
                     if let Some(host) = spare {
                         let thread = ThreadId(random.below(u64::from(shape.sites_per_host)) as u16);
                         let copy = lockstep_cluster::Copy { host, thread };
-                        commands.push(Command::InSync { partition, copy, epoch });
+                        let incarnation = state.hosts[&host].incarnation;
+                        commands.push(Command::InSync { partition, copy, incarnation, epoch });
                     }
                 }
                 None if busy && known.copies.len() > 1 && random.chance(1, 12) => {
