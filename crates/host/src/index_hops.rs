@@ -1,6 +1,7 @@
 //! Calls that are routed by a global index: the result of a hop at one partition.
 
 use crate::catalog::{HostCatalog, HostProcedure, ViaRoute, not_found};
+use crate::placement::Placement;
 use crate::routing_values::with_routing_values;
 use lockstep_site::{BoundStatement, IndexHop, Site, ViaStep};
 use lockstep_txn::EntryHeader;
@@ -29,6 +30,17 @@ pub struct HopTurn<'a> {
     pub key: ViaKey,
     /// Its procedure's number in the catalog of the thread that read the call.
     pub number: u32,
+}
+
+/// Whether a call that goes from host to host waits here: the host that sent it goes by a later
+/// placement, of that epoch.
+///
+/// By the placement in force here the call could be sent on to a host that is lost. Nobody would
+/// end it there: the host where it came in has ended the calls that could be at the lost one when
+/// it heard of the loss, and this call came later.
+#[inline]
+pub fn waits_for_placement(epoch_of_sender: u64, placement: &Placement) -> bool {
+    epoch_of_sender > placement.epoch()
 }
 
 /// The result of a hop at this partition.

@@ -343,6 +343,9 @@ pub struct HostMessage {
     pub peer: ThreadId,
     /// Whether it is urgent.
     pub is_urgent: bool,
+    /// Of a call that goes from host to host: the epoch of the placement of the host that sent it,
+    /// which the thread of the links there sets.
+    pub epoch: Option<u64>,
     /// Its byte form ([`crate::codec`]).
     pub bytes: Vec<u8>,
 }
@@ -488,13 +491,23 @@ impl Envelope {
     }
 }
 
+impl Envelope {
+    /// Whether it is a call that may go on from its receiver to another host: led by a global
+    /// index, or with plans that may have to be made again.
+    #[inline]
+    pub fn goes_on(&self) -> bool {
+        matches!(self, Envelope::Via(_) | Envelope::AdHoc(..))
+    }
+}
+
 impl Crossing for Envelope {
     #[cold]
     fn to_other_host(self, to: ThreadId) -> Envelope {
         let (is_urgent, mut bytes) = (self.is_urgent(), Vec::new());
         let has_byte_form = write_message(&mut bytes, &self);
         assert!(has_byte_form, "what goes to other hosts has a byte form");
-        Envelope::Outgoing(Box::new(HostMessage { peer: to, is_urgent, bytes }))
+        let epoch = self.goes_on().then_some(0);
+        Envelope::Outgoing(Box::new(HostMessage { peer: to, is_urgent, epoch, bytes }))
     }
 }
 

@@ -68,6 +68,8 @@ pub(crate) struct HostCall {
     work: LocalWork,
     /// The catalog that it was planned with.
     catalog_version: u64,
+    /// The epoch of the placement of the host that sent it.
+    epoch: u64,
 }
 
 impl HostCall {

@@ -11,6 +11,7 @@
 
 mod durable;
 mod follower_logs;
+mod frame;
 mod lost;
 mod membership;
 mod moves;
@@ -69,8 +70,6 @@ const TICK: Duration = Duration::from_millis(10);
 const MESSAGES_PER_LANE: usize = 1024;
 /// Messages for threads of this host that wait beside their rings, before nothing more is read.
 const OVERFLOW_MAX: usize = 1 << 16;
-/// Bytes before the byte form of a message: the thread, and whether it is urgent.
-const HEADER: usize = 2;
 /// In place of a thread: the terms of the cluster.
 const TERMS: u8 = u8::MAX;
 
@@ -484,7 +483,7 @@ impl Links {
                             .and_then(|it| self.copies.take(peer.host_id, it, &mut self.sends))?;
                     }
                     Event::Message { bytes, .. } => {
-                        let (to, message) = incoming(bytes, peer.host_id, self.sites)?;
+                        let (to, message) = frame::read(bytes, peer.host_id, self.sites)?;
                         let to = ThreadId::at(self.membership.host, to);
                         let is_urgent = message.is_urgent;
                         let message = Envelope::Incoming(Box::new(message));
@@ -520,8 +519,10 @@ impl Links {
         }
     }
 
-    fn offer(&mut self, message: Box<HostMessage>) {
+    fn offer(&mut self, mut message: Box<HostMessage>) {
         let host = message.peer.host();
+        // No thread of this host knows a later one.
+        message.epoch = message.epoch.map(|_| self.facts.placement_epoch());
         match self.peers.get_mut(host.0 as usize).and_then(Option::as_mut) {
             Some(peer) if peer.is_out => {}
             Some(peer) => peer.offer(message, self.now),
@@ -552,24 +553,4 @@ impl Links {
             peer.write(self.now);
         }
     }
-}
-
-/// A message of another host, and the number of the thread that it is for.
-fn incoming(bytes: &[u8], from: HostId, sites: u16) -> Result<(u16, HostMessage), String> {
-    let [thread, urgent, bytes @ ..] = bytes else {
-        return Err("it sends a message without a receiver".to_string());
-    };
-    // The control thread comes after the sites.
-    match u16::from(*thread) {
-        thread if thread <= sites => {
-            let (peer, is_urgent) = (ThreadId::at(from, 0), *urgent != 0);
-            Ok((thread, HostMessage { peer, is_urgent, bytes: bytes.to_vec() }))
-        }
-        thread => Err(format!("it sends to thread {thread}, of {sites} sites")),
-    }
-}
-
-/// The head of a message to a thread of another host.
-fn header(message: &HostMessage) -> [u8; HEADER] {
-    [message.peer.index() as u8, u8::from(message.is_urgent)]
 }

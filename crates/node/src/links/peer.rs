@@ -1,6 +1,6 @@
 //! One other host: the socket to it under its link.
 
-use super::{ClusterTerms, HEADER, TERMS, header};
+use super::{ClusterTerms, TERMS, frame};
 use crate::message::HostMessage;
 use lockstep_base::elapsed::Elapsed;
 use lockstep_link::{
@@ -286,11 +286,7 @@ impl Peer {
     /// Takes a message for a thread of the host.
     pub(super) fn offer(&mut self, message: Box<HostMessage>, now: ClockReading) {
         assert!(self.held.is_none(), "nothing is taken while a message waits for room");
-        let offered = self.link.offer(now, |out| {
-            out.reserve(HEADER + message.bytes.len());
-            out.extend_from_slice(&header(&message));
-            out.extend_from_slice(&message.bytes);
-        });
+        let offered = self.link.offer(now, |out| frame::put(out, &message));
         match offered {
             Ok(_) => {}
             Err(OfferError::Full { .. }) => self.held = Some(message),

@@ -2,9 +2,11 @@
 //! stay within the process.
 
 use super::Shard;
+use super::coordinator::origin_of;
 use crate::codec::{Received, read_message, write_message};
 use crate::message::{Envelope, HostMessage, MultiOrigin};
 use lockstep_host::coordinator::{CoordinatorHost, Overtaken};
+use lockstep_host::index_hops::waits_for_placement;
 use lockstep_host::names::CatalogNames;
 use lockstep_host::statement_cache::{StatementCache, StatementSources};
 use lockstep_site::codec::MessageError;
@@ -54,6 +56,10 @@ impl Shard {
     /// A message of another host arrived, which may be anything.
     #[cold]
     pub(super) fn take_incoming(&mut self, message: Box<HostMessage>) {
+        let waits = |epoch| waits_for_placement(epoch, &self.placement);
+        if message.epoch.is_some_and(waits) {
+            return self.wait_for_epoch(message);
+        }
         match self.received(&message.bytes) {
             Ok(Received::Message(Envelope::Drain | Envelope::Stop)) => {
                 self.end_session(&message, "a request to stop that only the own host makes");
@@ -75,6 +81,21 @@ impl Shard {
             }
             // Of a stream that has ended since: a change of the catalog was decided without it.
             Err(MessageError::EarlierCatalog(_)) if self.placement.is_replicated() => {}
+            Err(error) => self.end_session(&message, &error.to_string()),
+        }
+    }
+
+    /// A call of a host that knows a later placement waits for that.
+    fn wait_for_epoch(&mut self, message: Box<HostMessage>) {
+        if self.may_wait() {
+            return self.waiting_calls.push(Envelope::Incoming(message));
+        }
+        match self.received(&message.bytes) {
+            Ok(Received::Message(call)) if call.goes_on() => {
+                self.refuse_elsewhere(origin_of(&call));
+            }
+            Ok(Received::OvertakenStatements(waiting)) => self.refuse_elsewhere(waiting.origin),
+            Ok(_) => self.end_session(&message, "a message that no placement is awaited for"),
             Err(error) => self.end_session(&message, &error.to_string()),
         }
     }

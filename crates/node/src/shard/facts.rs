@@ -18,7 +18,7 @@ use lockstep_jvm::JavaSettings;
 use lockstep_site::SchemaTask;
 use lockstep_types::{Datum, HashRing, HostId};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicI64, AtomicU64};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 /// What all threads of a host know.
@@ -120,12 +120,17 @@ pub struct ReplicaDigest {
 pub type LogFilter = Box<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
 
 /// The placement that is in force, for threads that do no transactions.
-pub(crate) struct CurrentPlacement(Mutex<Arc<Placement>>);
+pub(crate) struct CurrentPlacement {
+    placement: Mutex<Arc<Placement>>,
+    /// Its epoch, for those who need no more of it.
+    epoch: AtomicU64,
+}
 
 impl CurrentPlacement {
     /// The first one.
     pub(crate) fn new(placement: Placement) -> CurrentPlacement {
-        CurrentPlacement(Mutex::new(Arc::new(placement)))
+        let epoch = AtomicU64::new(placement.epoch());
+        CurrentPlacement { placement: Mutex::new(Arc::new(placement)), epoch }
     }
 }
 
@@ -139,14 +144,22 @@ impl HostFacts {
     /// The placement that is in force, as far as this host knows. Site threads have one of their
     /// own, so that it changes between two messages.
     pub fn placement(&self) -> Arc<Placement> {
-        Arc::clone(&self.placement.0.lock().expect("no thread panicked with it"))
+        Arc::clone(&self.placement.placement.lock().expect("no thread panicked with it"))
+    }
+
+    /// The epoch of the placement that is in force. Who has a message of a thread that knows
+    /// a placement finds its epoch here, or a later one.
+    #[inline]
+    pub fn placement_epoch(&self) -> u64 {
+        self.placement.epoch.load(Ordering::Acquire)
     }
 
     /// Another placement is in force. Each thread hears of it by a message
     /// ([`crate::message::Envelope::Placement`]).
     pub fn set_placement(&self, placement: Arc<Placement>) {
-        let mut current = self.placement.0.lock().expect("no thread panicked with it");
+        let mut current = self.placement.placement.lock().expect("no thread panicked with it");
         assert!(placement.epoch() > current.epoch(), "epochs ascend");
+        self.placement.epoch.store(placement.epoch(), Ordering::Release);
         *current = placement;
     }
 

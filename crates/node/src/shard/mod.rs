@@ -177,8 +177,8 @@ pub struct Shard {
     handed: handed::HandedCalls,
     /// Leaders that are to be moved.
     moves: MovesAtCoordinator,
-    /// Calls for partitions that are about to be led here, and reports for the coordinator, if it
-    /// is about to be here.
+    /// Calls for partitions that are about to be led here, or of senders with a later placement,
+    /// and reports for the coordinator, if it is about to be here.
     waiting_calls: Vec<Envelope>,
     /// Calls that are in progress at partitions which cannot be served.
     unavailable_calls: UnavailableCalls,
@@ -404,6 +404,9 @@ impl Shard {
                 Some(slot) => take_call(&mut self.at_slot(slot), HeldCall::Invocation(call)),
                 None => self.wait_for_lead(partition, Envelope::Call(partition, call)),
             },
+            call @ (Envelope::Via(_) | Envelope::AdHoc(..)) if self.is_behind() => {
+                self.wait_behind(call);
+            }
             Envelope::Via(call) => match self.replicas.slot_of(call.partition()) {
                 Some(slot) => take_call(&mut self.at_slot(slot), HeldCall::Via(call)),
                 None => self.wait_for_lead(call.partition(), Envelope::Via(call)),

@@ -15,6 +15,7 @@ use lockstep_cluster::{Command, Epoch};
 use lockstep_host::copies::Opening;
 use lockstep_host::follower::codec::{CopyMessage, OfCopy};
 use lockstep_host::follower::{Applied, FollowerError, Led, Promotion};
+use lockstep_host::index_hops::waits_for_placement;
 use lockstep_host::leading::Leading;
 use lockstep_host::partition::{self, PartitionHost};
 use lockstep_host::placement::Placement;
@@ -297,12 +298,32 @@ impl Shard {
         if let Some(failure) = self.never_led_here(partition) {
             return self.refuse_by_message(origin_of(&call), &failure);
         }
-        let limit = self.facts.options.max_held_calls.to_usize();
         let is_due = self.placement.leader_of(partition) == self.thread;
-        match (is_due, self.waiting_calls.len() < limit) {
+        match (is_due, self.may_wait()) {
             (true, true) => self.waiting_calls.push(call),
             (true, false) => self.refuse_elsewhere(origin_of(&call)),
             (false, _) => self.bounce(call),
+        }
+    }
+
+    /// Whether one more call may wait for a partition or a placement.
+    pub(super) fn may_wait(&self) -> bool {
+        self.waiting_calls.len() < self.facts.options.max_held_calls.to_usize()
+    }
+
+    /// Whether a thread of this host may know a later placement than this one, which is about to
+    /// hear of it: what it has sent is not to be sent on by an older one.
+    #[inline]
+    pub(super) fn is_behind(&self) -> bool {
+        waits_for_placement(self.facts.placement_epoch(), &self.placement)
+    }
+
+    /// A call that goes on to other hosts waits for a placement that this host has.
+    #[cold]
+    pub(super) fn wait_behind(&mut self, call: Envelope) {
+        match self.may_wait() {
+            true => self.waiting_calls.push(call),
+            false => self.refuse_elsewhere(origin_of(&call)),
         }
     }
 

@@ -66,7 +66,7 @@ impl At<'_> {
     }
 
     fn send_on(&mut self, to: PartitionId, call: HostCall) {
-        let host = self.host.placement.leader_of(to).host();
-        self.host.send(host, Said::Call(to, call));
+        let (host, epoch) = (self.host.placement.leader_of(to).host(), self.host.placement.epoch());
+        self.host.send(host, Said::Call(to, HostCall { epoch, ..call }));
     }
 }

@@ -10,6 +10,7 @@ use lockstep_host::coordinator::{self, CoordinatorHost, Overtaken};
 use lockstep_host::copies::FollowedPiece;
 use lockstep_host::follower::codec::{CopyMessage, OfCopy};
 use lockstep_host::hand_over::{MovesAtCoordinator, PlannedMove};
+use lockstep_host::index_hops::waits_for_placement;
 use lockstep_host::partition;
 use lockstep_host::placement::Placement;
 use lockstep_host::several::CoordinatorCall;
@@ -171,10 +172,8 @@ impl Host {
             Planned::Partition(partition, work) => {
                 only = Some(partition);
                 let leader = self.placement.leader_of(partition).host();
-                (
-                    leader,
-                    Said::Call(partition, HostCall { call, work, catalog_version: self.version }),
-                )
+                let (catalog_version, epoch) = (self.version, self.placement.epoch());
+                (leader, Said::Call(partition, HostCall { call, work, catalog_version, epoch }))
             }
             Planned::Several(several) => {
                 (self.placement.coordinator().host(), Said::Multi(Box::new(several)))
@@ -209,6 +208,12 @@ impl Host {
 
     pub(super) fn take(&mut self, said: Said, shared: &mut Shared) {
         match said {
+            Said::Call(partition, call)
+                if call.is_led() && waits_for_placement(call.epoch, &self.placement) =>
+            {
+                shared.report.ahead += 1;
+                self.waiting.push(Said::Call(partition, call));
+            }
             Said::Call(partition, call) => match self.leads(partition) {
                 true => {
                     partition::take_call(&mut At { host: self, shared, partition }, call);

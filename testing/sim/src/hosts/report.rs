@@ -75,6 +75,8 @@ pub struct Report {
     pub changes_found_undone: u64,
     /// How often a call went from an index to a row, or back.
     pub hops: u64,
+    /// Those of these calls that waited for a placement that their sender had already.
+    pub ahead: u64,
     /// Runs at whose end partitions could not be served.
     pub left_unavailable: u64,
     /// Coordinators that took over.
@@ -84,7 +86,7 @@ pub struct Report {
 }
 
 impl Report {
-    fn numbers(&mut self) -> [&mut u64; 26] {
+    fn numbers(&mut self) -> [&mut u64; 27] {
         [
             &mut self.answered,
             &mut self.failed,
@@ -111,6 +113,7 @@ impl Report {
             &mut self.changes_found_made,
             &mut self.changes_found_undone,
             &mut self.hops,
+            &mut self.ahead,
             &mut self.moved,
         ]
     }
@@ -134,8 +137,8 @@ impl fmt::Display for Report {
              leaders took over, {} went on with other copies, {} coordinators took over; {} calls \
              refused and {} ended because of lost partitions, which {} runs had at their ends; {} \
              changes of the schema, {} calls planned again, {} \
-             and {} found made and undone by coordinators that took over; {} hops; {} \
-             leaders moved",
+             and {} found made and undone by coordinators that took over; {} hops, \
+             {} of them ahead of a placement; {} leaders moved",
             self.answered,
             self.failed,
             self.unknown,
@@ -161,6 +164,7 @@ impl fmt::Display for Report {
             self.changes_found_made,
             self.changes_found_undone,
             self.hops,
+            self.ahead,
             self.moved
         )
     }
