@@ -30,7 +30,7 @@ pub enum Command {
         incarnation: Incarnation,
     },
     /// A host that joined can be given copies: those that partitions lack are to be loaded there,
-    /// as many as it has room for.
+    /// as many as it has capacity for.
     HostUp {
         /// The host.
         host: HostId,
