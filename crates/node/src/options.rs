@@ -172,6 +172,9 @@ options! {
     hand_over_timeout_ms: Milliseconds = 5_000, 10, 3_600_000, "ms",
         "With copies: how long a leader that is moved to another host may take to end what is in \
          progress. Meanwhile no transaction over several partitions begins. Then it stays.";
+    max_waiting_moves: Count = 64, 1, 10_000, "calls",
+        "Calls that wait for leaders to be moved (@MigratePartitionLeader, @PrepareStopNode); the \
+         next one is refused.";
     login_timeout_ms: Milliseconds = 30_000, 100, 3_600_000, "ms",
         "How long a new connection may take to log in.";
     max_outstanding_calls: Count = 4_096, 16, 1_000_000, "calls",

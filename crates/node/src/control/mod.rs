@@ -34,6 +34,7 @@ mod swap;
 pub mod system;
 mod tasks;
 mod time_to_live;
+mod waiting_moves;
 
 use crate::catalog::{HostCatalog, NativeRegistry};
 use crate::clock;

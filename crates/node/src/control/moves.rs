@@ -2,9 +2,10 @@
 //! plane is asked to begin each move; how it ends shows in the placement.
 
 use super::Control;
+use super::waiting_moves::{Placed, WaitingCall};
 use crate::clock;
 use crate::message::{Envelope, Origin};
-use lockstep_cluster::{ClusterState, Command};
+use lockstep_cluster::ClusterState;
 use lockstep_host::schema::Handled;
 use lockstep_types::{Datum, Failure, HostId, Parameter, PartitionId};
 use lockstep_wire_volt::Invocation;
@@ -13,24 +14,11 @@ use std::time::Duration;
 
 /// Between two looks at moves that have begun.
 const LOOK_MS: u64 = 20;
-/// Between two proposals of the same move: one may be lost, or be of an epoch that is over.
-const PROPOSE_AGAIN_US: i64 = 200_000;
-/// How much longer a call waits than one move may take.
-const PATIENCE_US: i64 = 2_000_000;
 
 /// The calls that wait for leaders to be moved.
 #[derive(Default)]
 pub(super) struct LeaderMoves {
-    waiting: Vec<Waiting>,
-}
-
-/// A call that waits.
-struct Waiting {
-    origin: Origin,
-    /// The partitions that are still led elsewhere, and who is to lead them.
-    left: Vec<(PartitionId, HostId)>,
-    propose_us: i64,
-    until_us: i64,
+    waiting: Vec<WaitingCall>,
 }
 
 impl LeaderMoves {
@@ -71,7 +59,7 @@ impl Control {
                  by {hosts}"
             )));
         }
-        self.move_leaders(origin, vec![(partition, to)])
+        self.move_leaders(origin, &[(partition, to)])
     }
 
     /// `@PrepareStopNode`: the leaders of a host move to hosts with copies.
@@ -84,7 +72,7 @@ impl Control {
         let host = host_parameter(invocation, 0)?;
         check_host(&state, host)?;
         let wanted = away_from(&state, host)?;
-        self.move_leaders(origin, wanted)
+        self.move_leaders(origin, &wanted)
     }
 
     fn state_with_copies(&self) -> Result<Arc<ClusterState>, Failure> {
@@ -106,11 +94,17 @@ impl Control {
     fn move_leaders(
         &mut self,
         origin: Origin,
-        left: Vec<(PartitionId, HostId)>,
+        moves: &[(PartitionId, HostId)],
     ) -> Result<Handled, Failure> {
-        let limit_us = self.facts.options.hand_over_timeout_ms.us();
-        let until_us = clock::now_us() + limit_us + PATIENCE_US;
-        self.moves.waiting.push(Waiting { origin, left, propose_us: 0, until_us });
+        let limit = self.facts.options.max_waiting_moves.to_usize();
+        if self.moves.waiting.len() >= limit {
+            return Err(Failure::graceful(format!(
+                "{limit} calls wait for leaders to be moved already (option max_waiting_moves): \
+                 call again when one of them has ended"
+            )));
+        }
+        let times = (clock::now_us(), self.facts.options.hand_over_timeout_ms.us());
+        self.moves.waiting.push(WaitingCall::new(origin, moves, times));
         self.attend_to_leader_moves();
         Ok(Handled::Pending)
     }
@@ -121,49 +115,25 @@ impl Control {
             return;
         }
         let Ok(state) = self.state_with_copies() else { return };
-        for mut waiting in std::mem::take(&mut self.moves.waiting) {
-            match self.look_at(&mut waiting, &state) {
-                Err(failure) => self.answer_failure(waiting.origin, &failure),
-                Ok(()) if waiting.left.is_empty() => {
-                    if let Err(failure) = self.answer_status(waiting.origin) {
-                        self.answer_failure(waiting.origin, &failure);
-                    }
-                }
-                Ok(()) => self.moves.waiting.push(waiting),
-            }
-        }
-    }
-
-    fn look_at(&mut self, waiting: &mut Waiting, state: &ClusterState) -> Result<(), Failure> {
-        let placed = |partition: PartitionId| &state.partitions[partition.index()];
-        waiting.left.retain(|(partition, to)| placed(*partition).leader != *to);
-        let now_us = clock::now_us();
-        if let Some((partition, to)) = waiting.left.first() {
-            let is_lost = !state.serves(*to) || placed(*partition).copy_at(*to).is_none();
-            if is_lost || now_us > waiting.until_us {
-                let why = match is_lost {
-                    true => format!("host {to} has no copy in sync any more"),
-                    false => "what is in progress takes longer than hand_over_timeout_ms".into(),
-                };
-                let leader = placed(*partition).leader;
-                return Err(Failure::graceful(format!(
-                    "Partition {partition} is still led by host {leader}: {why}"
-                )));
-            }
-        }
-        if now_us < waiting.propose_us {
-            return Ok(());
-        }
-        waiting.propose_us = now_us + PROPOSE_AGAIN_US;
         let links = self.facts.placement().links_thread();
-        for (partition, to) in waiting.left.iter().copied() {
-            if placed(partition).hand_over.is_none() {
-                let epoch = placed(partition).epoch;
-                let command = Command::BeginHandOver { partition, to, epoch };
+        let now_us = clock::now_us();
+        for mut waiting in std::mem::take(&mut self.moves.waiting) {
+            let placed = |partition, to| Placed::of(&state, partition, to);
+            for command in waiting.look(placed, now_us) {
                 self.outbox.send(links, Envelope::Propose(Box::new(command)));
             }
+            let ended = match waiting.ended(now_us) {
+                None => {
+                    self.moves.waiting.push(waiting);
+                    continue;
+                }
+                Some(Ok(())) => self.answer_status(waiting.origin),
+                Some(failed) => failed,
+            };
+            if let Err(failure) = ended {
+                self.answer_failure(waiting.origin, &failure);
+            }
         }
-        Ok(())
     }
 }
 

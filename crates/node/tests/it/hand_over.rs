@@ -52,6 +52,14 @@ fn partitions_of(peer: &mut Peer) -> Vec<(i64, Vec<i64>)> {
     table.lines().map(partition).collect()
 }
 
+/// The epoch of the first partition.
+fn epoch_of_first(peer: &mut Peer) -> i64 {
+    let rows = peer.call("@SystemInformation", &[Text("CLUSTER")]).rows;
+    let first = rows.split(';').nth(2).and_then(|table| table.lines().next());
+    let epoch = first.and_then(|line| line.rsplit(',').nth(1)).expect("no host is lost");
+    epoch.parse().expect("epochs are numbers")
+}
+
 /// What a thread of calls has seen.
 struct Seen {
     calls: i64,
@@ -272,17 +280,51 @@ fn a_leader_stays_where_a_transaction_takes_longer_than_a_move_may() {
         let answer = peer.sql("SELECT COUNT(*) FROM t, r a, r b WHERE t.n + a.n + b.n < 0");
         (answer.status, answer.text)
     });
-    let mut refused = String::new();
+    let (mut refused, mut before) = (String::new(), 0);
     eventually("a move takes too long", || {
         let leader = partitions(&mut admin)[0].0;
         let to = if leader == placed[0].0 { placed[0].1[0] } else { placed[0].0 };
+        before = epoch_of_first(&mut admin);
         let answer = admin.call("@MigratePartitionLeader", &[Int(0), Int(to)]);
         refused.clone_from(&answer.text);
         answer.status != 1
     });
     assert!(refused.contains("hand_over_timeout_ms"), "{refused}");
+    // It was given up, which is an epoch, and did not begin again.
+    let mut after = 0;
+    eventually("the host knows that the move was given up", || {
+        after = epoch_of_first(&mut admin);
+        after > before
+    });
+    assert_eq!(after, before + 1);
     assert_eq!(admin.call("bump", &[Int(1)]).status, 1, "the leader goes on");
     load.is_over.store(true, Ordering::Relaxed);
     assert_eq!(slow.join().expect("it ends").failures, [""; 0]);
     assert_eq!(admin.call("bumpall", &[Int(ROWS)]).status, 1);
+}
+
+#[test]
+fn more_calls_than_may_wait_for_leaders_are_refused_by_name() {
+    let servers = cluster(1, &["max_waiting_moves=1"]);
+    let mut admin = Peer::login(servers[0].admin_address());
+    let placed = partitions(&mut admin);
+    let load = Arc::new(Load::default());
+    let movers: Vec<JoinHandle<Seen>> = [0, 1]
+        .map(|partition: i64| {
+            let (leader, followers) = placed[partition as usize].clone();
+            let hosts = [followers[0], leader];
+            run_calls(servers[0].admin_address(), &load, move |admin, number| {
+                let to = hosts[number as usize % 2];
+                let answer = admin.call("@MigratePartitionLeader", &[Int(partition), Int(to)]);
+                (answer.status, answer.text)
+            })
+        })
+        .into();
+    (0..5).for_each(|_| load.go_on());
+    load.is_over.store(true, Ordering::Relaxed);
+    let seen = movers.into_iter().map(|it| it.join().expect("it ends"));
+    let refused: Vec<String> = seen.flat_map(|seen| seen.failures).collect();
+    let names = |text: &&String| text.contains("max_waiting_moves");
+    assert!(refused.iter().any(|text| names(&text)), "two calls were never made at a time");
+    assert!(refused.iter().all(|text| names(&text)), "{refused:?}");
 }
