@@ -242,7 +242,11 @@ system_procedures! {
         "Returns statistics; with interval 1, those since the last such call.",
         &[&[("selector", Text)], &[("selector", Text), ("interval", Integer)]],
     ).while_paused().while_stopping().tasks(&[1, 2]);
-    StopNode = procedure("Fails: the only host has all the data.", &[&[("host", Integer)]]);
+    StopNode = procedure(
+        "Moves the leaders of a host's partitions to others, and stops it; with force 1 also where \
+         that loses partitions.",
+        &[&[("host", Integer)], &[("host", Integer), ("force", Integer)]],
+    ).administrators();
     Subscribe = procedure(
         "Pushes changes of topology and catalog to the connection.",
         &[&[], &[("topic", Text)]],

@@ -31,11 +31,11 @@ const ATTEMPTS: usize = 10;
 
 pub struct Host {
     pub id: i64,
-    name: String,
+    pub name: String,
     /// `up`, `joining` or `down`.
     pub state: String,
-    client: String,
-    admin: String,
+    pub client: String,
+    pub admin: String,
 }
 
 /// A partition: its number, its leader and the other hosts that have a copy, and since which epoch.
@@ -52,7 +52,7 @@ pub struct Partition {
 pub struct Cluster {
     state: String,
     pub epoch: i64,
-    coordinator: i64,
+    pub coordinator: i64,
     pub hosts: Vec<Host>,
     pub partitions: Vec<Partition>,
 }

@@ -1,5 +1,5 @@
-//! `lockstep admin cluster move-leader|balance` and `lockstep admin host drain`: leaders are moved
-//! between hosts while the cluster serves calls.
+//! `lockstep admin cluster move-leader|balance`: leaders are moved between hosts while the cluster
+//! serves calls.
 
 use super::cluster::{Cluster, read};
 use crate::output::write_out;
@@ -30,25 +30,7 @@ pub fn of_cluster() -> Vec<Command> {
     ]
 }
 
-/// What is done with one host of a cluster.
-pub fn of_host() -> Command {
-    let drain = Command::new("drain")
-        .about("Move the leaders of a host's partitions to other hosts; no call fails")
-        .arg(
-            Arg::new("host")
-                .value_name("HOST")
-                .value_parser(value_parser!(i32).range(0..))
-                .required(true)
-                .help("The number of the host"),
-        )
-        .arg(server());
-    Command::new("host")
-        .about("Administer one host of a cluster")
-        .subcommand_required(true)
-        .subcommand(drain)
-}
-
-fn server() -> Arg {
+pub fn server() -> Arg {
     Arg::new("server")
         .long("server")
         .value_name("HOST:PORT")
@@ -66,11 +48,6 @@ pub fn run(what: &str, arguments: &ArgMatches) -> Result<ExitCode, String> {
             let (partition, to) = (number("partition"), number("to"));
             let text = call(&mut connection, "@MigratePartitionLeader", &[partition, to])?;
             text.unwrap_or_else(|| format!("host {to} leads partition {partition}"))
-        }
-        "drain" => {
-            let host = number("host");
-            call(&mut connection, "@PrepareStopNode", &[host])?;
-            format!("host {host} leads no partition")
         }
         _ => balance(&mut connection)?,
     };
@@ -120,7 +97,7 @@ fn balancing(cluster: &Cluster) -> Vec<(i64, i64)> {
 }
 
 /// The status text of an answer that is a success.
-fn call(
+pub fn call(
     connection: &mut Connection,
     procedure: &str,
     numbers: &[i32],

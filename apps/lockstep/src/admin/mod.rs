@@ -2,6 +2,7 @@
 //! machine.
 
 pub mod cluster;
+mod hosts;
 mod leaders;
 mod operate;
 
@@ -75,7 +76,7 @@ pub fn command() -> Command {
         .subcommand_required(true)
         .subcommand(snapshot)
         .subcommand(cluster::command())
-        .subcommand(leaders::of_host())
+        .subcommand(hosts::command())
         .subcommands(operate::commands())
 }
 
@@ -85,7 +86,7 @@ pub fn run(arguments: &ArgMatches) -> Result<ExitCode, String> {
         Some(("cluster", arguments)) => cluster::run(arguments),
         Some(("host", arguments)) => {
             let (what, arguments) = arguments.subcommand().expect("clap requires a subcommand");
-            leaders::run(what, arguments)
+            hosts::run(what, arguments)
         }
         Some((what, arguments)) => operate::run(what, arguments),
         None => unreachable!("a subcommand is required"),

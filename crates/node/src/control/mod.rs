@@ -30,6 +30,7 @@ mod send;
 mod snapshot;
 mod statistics;
 mod stop;
+mod stop_node;
 mod swap;
 pub mod system;
 mod tasks;
@@ -132,6 +133,7 @@ pub struct Control {
     lead: Lead,
     /// Leaders that administrators move.
     moves: LeaderMoves,
+    stopping_host: stop_node::StoppingHost,
     stopping: bool,
 }
 
@@ -186,6 +188,7 @@ impl Control {
             hosts: cluster::OtherHosts::default(),
             lead,
             moves: LeaderMoves::default(),
+            stopping_host: stop_node::StoppingHost::default(),
             stopping: false,
         }
     }

@@ -1,7 +1,9 @@
-//! Leaders that administrators move: `@MigratePartitionLeader` and `@PrepareStopNode`. The control
-//! plane is asked to begin each move; how it ends shows in the placement.
+//! Leaders that administrators move: `@MigratePartitionLeader`, `@PrepareStopNode` and, before
+//! a host stops, `@StopNode`. The control plane is asked to begin each move; how it ends shows in
+//! the placement.
 
 use super::Control;
+use super::stop_node::StopOf;
 use super::waiting_moves::{Placed, WaitingCall};
 use crate::clock;
 use crate::message::{Envelope, Origin};
@@ -59,7 +61,7 @@ impl Control {
                  by {hosts}"
             )));
         }
-        self.move_leaders(origin, &[(partition, to)])
+        self.move_leaders(origin, &[(partition, to)], None)
     }
 
     /// `@PrepareStopNode`: the leaders of a host move to hosts with copies.
@@ -72,7 +74,7 @@ impl Control {
         let host = host_parameter(invocation, 0)?;
         check_host(&state, host)?;
         let wanted = away_from(&state, host)?;
-        self.move_leaders(origin, &wanted)
+        self.move_leaders(origin, &wanted, None)
     }
 
     fn state_with_copies(&self) -> Result<Arc<ClusterState>, Failure> {
@@ -91,10 +93,12 @@ impl Control {
         Ok(state)
     }
 
-    fn move_leaders(
+    /// Moves leaders; when all have moved the call is answered, or a host stops.
+    pub(super) fn move_leaders(
         &mut self,
         origin: Origin,
         moves: &[(PartitionId, HostId)],
+        stop: Option<StopOf>,
     ) -> Result<Handled, Failure> {
         let limit = self.facts.options.max_waiting_moves.to_usize();
         if self.moves.waiting.len() >= limit {
@@ -104,7 +108,7 @@ impl Control {
             )));
         }
         let times = (clock::now_us(), self.facts.options.hand_over_timeout_ms.us());
-        self.moves.waiting.push(WaitingCall::new(origin, moves, times));
+        self.moves.waiting.push(WaitingCall::new(origin, moves, (times, stop)));
         self.attend_to_leader_moves();
         Ok(Handled::Pending)
     }
@@ -117,28 +121,40 @@ impl Control {
         let Ok(state) = self.state_with_copies() else { return };
         let links = self.facts.placement().links_thread();
         let now_us = clock::now_us();
+        // A host that has heard nothing for longer than this is suspected.
+        let known_us = self.facts.options.suspect_after_ms.us();
         for mut waiting in std::mem::take(&mut self.moves.waiting) {
             let placed = |partition, to| Placed::of(&state, partition, to);
             for command in waiting.look(placed, now_us) {
                 self.outbox.send(links, Envelope::Propose(Box::new(command)));
             }
-            let ended = match waiting.ended(now_us) {
-                None => {
+            let origin = waiting.origin;
+            let ended = match (waiting.ended(now_us), waiting.stop) {
+                (None, _) => {
                     self.moves.waiting.push(waiting);
                     continue;
                 }
-                Some(Ok(())) => self.answer_status(waiting.origin),
-                Some(failed) => failed,
+                (Some(Ok(())), Some(_)) if !waiting.is_known(now_us, known_us) => {
+                    self.moves.waiting.push(waiting);
+                    continue;
+                }
+                (Some(Ok(())), None) => self.answer_status(origin),
+                (Some(Ok(())), Some(stop)) => self.stop_host(origin, stop),
+                (Some(Err(_)), Some(stop)) if stop.is_forced => self.stop_host(origin, stop),
+                (Some(failed), _) => failed,
             };
             if let Err(failure) = ended {
-                self.answer_failure(waiting.origin, &failure);
+                self.answer_failure(origin, &failure);
             }
         }
     }
 }
 
 /// Where the partitions go that a host leads: each to the host with a copy that leads fewest.
-fn away_from(state: &ClusterState, host: HostId) -> Result<Vec<(PartitionId, HostId)>, Failure> {
+pub(super) fn away_from(
+    state: &ClusterState,
+    host: HostId,
+) -> Result<Vec<(PartitionId, HostId)>, Failure> {
     let mut leaders: Vec<usize> =
         (0..state.shape.hosts).map(|host| state.leaders_at(HostId(host))).collect();
     let mut moves = Vec::new();
@@ -158,7 +174,7 @@ fn away_from(state: &ClusterState, host: HostId) -> Result<Vec<(PartitionId, Hos
     Ok(moves)
 }
 
-fn check_host(state: &ClusterState, host: HostId) -> Result<(), Failure> {
+pub(super) fn check_host(state: &ClusterState, host: HostId) -> Result<(), Failure> {
     match state.serves(host) {
         true => Ok(()),
         false => Err(Failure::graceful(format!(
@@ -167,7 +183,7 @@ fn check_host(state: &ClusterState, host: HostId) -> Result<(), Failure> {
     }
 }
 
-fn host_parameter(invocation: &Invocation<'_>, index: usize) -> Result<HostId, Failure> {
+pub(super) fn host_parameter(invocation: &Invocation<'_>, index: usize) -> Result<HostId, Failure> {
     let given = number(invocation, index)?;
     let host = u32::try_from(given).ok().filter(|host| *host < HostId::LIMIT);
     host.map(HostId).ok_or_else(|| {

@@ -61,21 +61,6 @@ impl Control {
         Ok(())
     }
 
-    /// `@StopNode`: the only host has all the data.
-    pub(super) fn stop_node(&mut self, invocation: &Invocation<'_>) -> Result<(), Failure> {
-        Err(Failure::graceful(match invocation.parameters.get(0) {
-            Some(Ok(Parameter::Scalar(_, Datum::Int(0)))) => {
-                "It's unsafe to shutdown node 0. Cannot stop the requested node. Stopping \
-                 individual nodes is only allowed on a K-safe cluster. Stop the process instead."
-                    .to_string()
-            }
-            Some(Ok(Parameter::Scalar(_, Datum::Int(host)))) => {
-                format!("Invalid Host Id or Host Id not member of cluster: {host}")
-            }
-            _ => "@StopNode must provide hostId".to_string(),
-        }))
-    }
-
     /// `@SystemClockSkew`: one host has no other to differ from.
     pub(super) fn clock_skew(
         &mut self,

@@ -55,7 +55,7 @@ fn handler(id: SystemProcedureId) -> Option<Handler> {
         Id::SnapshotSave => Control::snapshot_save,
         Id::SnapshotScan => |c, call, i| c.snapshot_scan(call.origin, i),
         Id::Statistics => |c, call, i| c.statistics(call.origin, i),
-        Id::StopNode => |c, _, i| answered(c.stop_node(i)),
+        Id::StopNode => |c, call, i| c.stop_node(call.origin, i),
         Id::SwapTables => Control::swap_tables,
         Id::SystemCatalog => |c, call, i| answered(c.system_catalog(call.origin, i)),
         Id::SystemClockSkew => |c, call, i| answered(c.clock_skew(call.origin, i)),

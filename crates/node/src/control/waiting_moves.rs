@@ -4,6 +4,7 @@
 //! may have been given up. The last proposals are made some time before a call ends, so that none
 //! begins a move of which its caller has heard that it failed.
 
+use super::stop_node::StopOf;
 use crate::message::Origin;
 use lockstep_cluster::{ClusterState, Command, Epoch};
 use lockstep_types::{Failure, HostId, PartitionId};
@@ -50,6 +51,8 @@ impl Placed {
 /// A call that waits.
 pub(super) struct WaitingCall {
     pub(super) origin: Origin,
+    /// The host that stops when its leaders have moved.
+    pub(super) stop: Option<StopOf>,
     /// The partitions that are still led elsewhere.
     left: Vec<Wanted>,
     /// Why the call fails, when nothing of it is in progress any more.
@@ -57,6 +60,8 @@ pub(super) struct WaitingCall {
     propose_us: i64,
     proposed_us: i64,
     until_us: i64,
+    /// Since when all have moved.
+    moved_us: Option<i64>,
 }
 
 impl WaitingCall {
@@ -64,16 +69,18 @@ impl WaitingCall {
     pub(super) fn new(
         origin: Origin,
         moves: &[(PartitionId, HostId)],
-        (now_us, limit_us): (i64, i64),
+        ((now_us, limit_us), stop): ((i64, i64), Option<StopOf>),
     ) -> WaitingCall {
         let wanted = |&(partition, to)| Wanted { partition, to, proposed: None, has_begun: false };
         WaitingCall {
             origin,
+            stop,
             left: moves.iter().map(wanted).collect(),
             failure: None,
             propose_us: now_us,
             proposed_us: now_us,
             until_us: now_us + limit_us + PATIENCE_US,
+            moved_us: None,
         }
     }
 
@@ -98,6 +105,12 @@ impl WaitingCall {
         (self.propose_us, self.proposed_us) = (now_us + PROPOSE_AGAIN_US, now_us);
         let proposals = self.left.iter_mut().map(|wanted| wanted.propose(&placed));
         proposals.flatten().collect()
+    }
+
+    /// Everything has moved: whether the time is over in which other hosts may not have heard of
+    /// that, and may still send calls to the host that stops.
+    pub(super) fn is_known(&mut self, now_us: i64, time_us: i64) -> bool {
+        now_us >= *self.moved_us.get_or_insert(now_us) + time_us
     }
 
     /// How the call ends, if it does.
@@ -186,7 +199,7 @@ mod tests {
             let moves: Vec<_> = (0..partitions).map(|it| (PartitionId(it), HostId(1))).collect();
             World {
                 placed: RefCell::new(vec![(HostId(0), 3, None); moves.len()]),
-                call: WaitingCall::new(origin, &moves, (NOW_US, LIMIT_US)),
+                call: WaitingCall::new(origin, &moves, ((NOW_US, LIMIT_US), None)),
             }
         }
 

@@ -17,10 +17,10 @@ const SLOW: [&str; 4] = [
     "cluster_start_timeout_ms=60000",
 ];
 
-const ROWS: i64 = 60;
+pub(crate) const ROWS: i64 = 60;
 
 /// Three hosts with two sites each and K + 1 copies of each partition.
-fn cluster(kfactor: u8, options: &[&str]) -> Vec<Server> {
+pub(crate) fn cluster(kfactor: u8, options: &[&str]) -> Vec<Server> {
     let options = [&SLOW, options].concat();
     let members = local_cluster::members(3, kfactor, || configuration(2, &options, None));
     let started = local_cluster::start(members.expect("there are free ports"));
@@ -29,7 +29,7 @@ fn cluster(kfactor: u8, options: &[&str]) -> Vec<Server> {
 }
 
 /// By partition, its leader and its followers, as a host shows them.
-fn partitions(peer: &mut Peer) -> Vec<(i64, Vec<i64>)> {
+pub(crate) fn partitions(peer: &mut Peer) -> Vec<(i64, Vec<i64>)> {
     let mut placed = Vec::new();
     eventually("a host shows the partitions", || {
         placed = partitions_of(peer);
@@ -61,30 +61,30 @@ fn epoch_of_first(peer: &mut Peer) -> i64 {
 }
 
 /// What a thread of calls has seen.
-struct Seen {
-    calls: i64,
+pub(crate) struct Seen {
+    pub(crate) calls: i64,
     /// Responses that are no success.
-    failures: Vec<String>,
+    pub(crate) failures: Vec<String>,
     longest: Duration,
 }
 
 /// Says when calls are to end, and how many were made.
 #[derive(Default)]
-struct Load {
-    is_over: AtomicBool,
+pub(crate) struct Load {
+    pub(crate) is_over: AtomicBool,
     calls: AtomicU64,
 }
 
 impl Load {
     /// Waits until more calls were made.
-    fn go_on(&self) {
+    pub(crate) fn go_on(&self) {
         let until = self.calls.load(Ordering::Relaxed) + 20;
         eventually("calls are made", || self.calls.load(Ordering::Relaxed) >= until);
     }
 }
 
 /// Makes calls until they are to end.
-fn run_calls(
+pub(crate) fn run_calls(
     address: SocketAddr,
     load: &Arc<Load>,
     call: impl Fn(&mut Peer, i64) -> (i8, String) + Send + 'static,
@@ -107,7 +107,7 @@ fn run_calls(
     })
 }
 
-fn schema(peer: &mut Peer) {
+pub(crate) fn schema(peer: &mut Peer) {
     peer.run(
         "CREATE TABLE t (id BIGINT NOT NULL PRIMARY KEY, n BIGINT NOT NULL);
          PARTITION TABLE t ON COLUMN id;

@@ -43,6 +43,7 @@ mod schema;
 mod snapshot;
 mod snapshot_load;
 mod statistics;
+mod stop_node;
 mod support;
 mod survey;
 mod system_procedures;
