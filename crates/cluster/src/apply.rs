@@ -387,10 +387,9 @@ impl ClusterState {
         if self.partitions[number].copy_at(copy.host).is_some() {
             return Err(Refusal::Copies(copy.host));
         }
-        let learning = self.partitions[number].learning.iter();
-        let others = learning.filter(|it| it.host != copy.host).count();
-        if self.partitions[number].copies.len() + others >= self.shape.copies() {
-            return Err(Refusal::Full(partition));
+        // A host that was lost meanwhile and has been resumed lacks what was answered without it.
+        if !self.partitions[number].learning.contains(&copy) {
+            return Err(Refusal::NotLearning(copy.host));
         }
         let mut copies = self.partitions[number].copies.clone();
         copies.push(copy);

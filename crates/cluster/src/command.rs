@@ -67,7 +67,7 @@ pub enum Command {
         /// The partition's epoch.
         epoch: Epoch,
     },
-    /// A copy that caught up comes into the in-sync set.
+    /// A copy that was being loaded and caught up comes into the in-sync set.
     InSync {
         /// The partition.
         partition: PartitionId,

@@ -151,8 +151,8 @@ pub enum Refusal {
     LastCopy(Vec<PartitionId>),
     /// The host has no in-sync copy of the partition, or has one already.
     Copies(HostId),
-    /// The partition has K + 1 copies.
-    Full(PartitionId),
+    /// No copy of the partition is being loaded at that site of the host.
+    NotLearning(HostId),
     /// A copy of the partition is at a host that is up.
     NotMissing(PartitionId),
     /// No hand-over to that host is in progress, or another one is.
@@ -182,8 +182,8 @@ impl fmt::Display for Refusal {
             Refusal::Copies(host) => {
                 write!(f, "host {host} has no in-sync copy of the partition, or has one already")
             }
-            Refusal::Full(partition) => {
-                write!(f, "partition {partition} has all of its K + 1 copies")
+            Refusal::NotLearning(host) => {
+                write!(f, "no copy of the partition is being loaded at that site of host {host}")
             }
             Refusal::NotMissing(partition) => {
                 write!(f, "partition {partition} is not missing: a host that is up has a copy")

@@ -182,6 +182,10 @@ fn a_process_without_raft_state_joins_after_its_old_identity_was_removed() {
         other => panic!("{other:?}"),
     };
     assert_eq!(run(&mut state, of_another_run), Verdict::Refused(Refusal::Stale));
+    let elsewhere =
+        Copy { thread: ThreadId(1 - state.partitions[alone].learning[0].thread.0), ..copy };
+    let elsewhere = Command::InSync { partition: number, copy: elsewhere, incarnation, epoch };
+    assert_eq!(run(&mut state, elsewhere), Verdict::Refused(Refusal::NotLearning(HostId(2))));
     let mut again = state.clone();
     let lost = Command::HostLost { host: HostId(2), incarnation };
     assert_eq!(run(&mut again, lost), Verdict::Applied);
@@ -191,6 +195,31 @@ fn a_process_without_raft_state_joins_after_its_old_identity_was_removed() {
     assert_eq!(run(&mut state, in_sync), Verdict::Refused(Refusal::Stale));
     assert_eq!(state.partitions[alone].copies.len(), 2);
     assert!(state.partition(partition).is_some());
+}
+
+#[test]
+fn a_copy_that_is_not_loaded_any_more_does_not_come_in_sync() {
+    let mut state = formed(3, 0, 2, 1);
+    let (host, incarnation) = (HostId(2), Incarnation(9));
+    run(&mut state, lost(2));
+    run(&mut state, Command::Join { description: description(2), incarnation });
+    assert_eq!(run(&mut state, Command::HostUp { host, incarnation }), Verdict::Applied);
+    let loaded = |state: &ClusterState, other: HostId| {
+        let is_there = |it: &PartitionState| it.leader == other && !it.learning.is_empty();
+        let number = state.partitions.iter().position(is_there).expect("each has one");
+        let PartitionState { learning, epoch, .. } = &state.partitions[number];
+        let (partition, copy) = (PartitionId(number as u32), learning[0]);
+        Command::InSync { partition, copy, incarnation, epoch: *epoch }
+    };
+    // It has the last copy of the one partition when the proposal for the other one is on its way.
+    let (first, late) = (loaded(&state, HostId(0)), loaded(&state, HostId(1)));
+    assert_eq!(run(&mut state, first), Verdict::Applied);
+    assert_eq!(run(&mut state, lost(0)), Verdict::Applied);
+    let gone = Command::HostLost { host, incarnation };
+    run(&mut state, gone);
+    let resume = Command::Resume { hosts: vec![(host, incarnation)] };
+    assert_eq!(run(&mut state, resume), Verdict::Applied);
+    assert_eq!(run(&mut state, late), Verdict::Refused(Refusal::NotLearning(host)));
 }
 
 #[test]
@@ -289,8 +318,11 @@ fn random_command(random: &mut SeededRandom, state: &ClusterState) -> Command {
         4 => Command::HostLost { host, incarnation: known },
         5 => Command::OutOfSync { partition, host, epoch },
         6..=8 => {
-            let thread = ThreadId(random.below(4) as u16);
-            Command::InSync { partition, copy: Copy { host, thread }, incarnation: known, epoch }
+            let loaded = state.partitions[partition.index()].learning.first().copied();
+            let any = Copy { host, thread: ThreadId(random.below(4) as u16) };
+            let copy = loaded.filter(|_| random.chance(3, 4)).unwrap_or(any);
+            let incarnation = state.hosts[&copy.host].incarnation;
+            Command::InSync { partition, copy, incarnation, epoch }
         }
         9 => Command::BeginHandOver { partition, to, epoch },
         10 => Command::CompleteHandOver { partition, to, epoch },

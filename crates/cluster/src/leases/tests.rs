@@ -162,6 +162,7 @@ fn the_leases_of_all_older_leaders_have_ended_before_a_partition_is_opened() {
     let copy = state.partitions[0].copies[0];
     let thread = copy.thread;
     let copy = crate::Copy { host: third, thread };
+    state.partitions[0].learning.push(copy);
     let command = Command::InSync {
         partition,
         copy,

@@ -98,7 +98,8 @@ fn is_at_rest(world: &World) -> bool {
     }
     let up = |host: &HostId| first.hosts[host].state == lockstep_cluster::HostState::Up;
     let all_up = first.hosts.keys().all(up) && first.missing.is_empty();
-    let copies = first.partitions.iter().all(|p| p.copies.len() == first.shape.copies());
+    // A copy that went out of sync at a host that runs is not loaded again before the next loss.
+    let copies = first.partitions.iter().all(|p| p.learning.is_empty());
     let voters = first.voters().count();
     let expected = [0, 1, 1, 3, 3, 5, 5, 5][first.shape.members() as usize];
     let led = first.partitions.iter().enumerate().all(|(number, partition)| {

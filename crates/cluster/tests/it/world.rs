@@ -333,7 +333,7 @@ impl World {
             self.judge.seen_acting(host.id);
             World::local_of(host, self.now_us)
         };
-        let (busy, shape) = (self.busy, self.setup.shape);
+        let busy = self.busy;
         let host = &mut self.hosts[number];
         let Some(control) = &mut host.control else { return };
         let Some(state) = control.state().filter(|state| state.is_formed()) else { return };
@@ -360,18 +360,10 @@ impl World {
                     let complete = Command::CompleteHandOver { partition, to, epoch };
                     sealed.push((partition, complete));
                 }
-                None if known.copies.len() < shape.copies() && random.chance(1, 2) => {
-                    let is_spare =
-                        |host: &HostId| state.serves(*host) && known.copy_at(*host).is_none();
-                    let mut learning = known.learning.iter().map(|copy| copy.host);
-                    let spare = learning.next();
-                    let spare = spare.or_else(|| state.hosts.keys().copied().find(is_spare));
-                    if let Some(host) = spare {
-                        let thread = ThreadId(random.below(u64::from(shape.sites_per_host)) as u16);
-                        let copy = lockstep_cluster::Copy { host, thread };
-                        let incarnation = state.hosts[&host].incarnation;
-                        commands.push(Command::InSync { partition, copy, incarnation, epoch });
-                    }
+                None if !known.learning.is_empty() && random.chance(1, 2) => {
+                    let copy = known.learning[0];
+                    let incarnation = state.hosts[&copy.host].incarnation;
+                    commands.push(Command::InSync { partition, copy, incarnation, epoch });
                 }
                 None if busy && known.copies.len() > 1 && random.chance(1, 12) => {
                     let to = known.followers().next().expect("it has one");
