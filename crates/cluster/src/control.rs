@@ -236,7 +236,10 @@ impl Control {
             Err(reason) => return self.refuse(from, reason),
         };
         match bytes.split_first() {
-            Some((&MEMBER, rest)) => self.member.receive(from, rest, now),
+            Some((&MEMBER, rest)) => {
+                let is_heard = self.detector.is_connected(from, now.us);
+                self.member.receive(from, rest, is_heard, now);
+            }
             Some((&HEARTBEAT, rest)) => match Heartbeat::decode(rest) {
                 Ok(heartbeat) => self.take_heartbeat(from, &heartbeat, now),
                 Err(reason) => self.refuse(from, reason),

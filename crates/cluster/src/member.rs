@@ -14,7 +14,7 @@ use crate::message::{self, Agreement, Body, Envelope, Proposal};
 use crate::now::Now;
 use crate::options::Options;
 use crate::raft_core::{Committed, CoreOptions, RaftCore};
-use crate::state::{ClusterState, HostDescription};
+use crate::state::{ClusterState, HostDescription, HostState};
 use lockstep_types::HostId;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -315,17 +315,32 @@ impl Member {
         }
     }
 
-    /// A message of another host arrived. Malformed and foreign ones change nothing.
-    pub fn receive(&mut self, from: HostId, bytes: &[u8], now: Now) {
+    /// A message of another host arrived. Malformed and foreign ones change nothing. `is_heard`
+    /// says that the process of that host which takes part is connected with this one.
+    pub fn receive(&mut self, from: HostId, bytes: &[u8], is_heard: bool, now: Now) {
         let taken = message::decode(bytes).and_then(|(envelope, body)| {
             if envelope.from.host() != from || from == self.host() {
                 return Err(FormatError::Rule("a message names the host that sends it"));
+            }
+            if is_heard && self.is_taken(&envelope, &body) {
+                return Ok(());
             }
             self.take(envelope, body, now)
         });
         if let Err(reason) = taken {
             self.effects.events.push(Event::Refused { from, reason });
         }
+    }
+
+    /// Whether a process greets without Raft state whose number a member has that is up: while that
+    /// one is heard, the greeting counts for nothing, as if the process had not been started.
+    fn is_taken(&self, envelope: &Envelope, body: &Body) -> bool {
+        let record = self.state.as_ref().and_then(|it| it.hosts.get(&envelope.from.host()));
+        let is_greeting = matches!(body, Body::Hello(_));
+        is_greeting
+            && record.is_some_and(|record| {
+                record.state == HostState::Up && record.joined_in < envelope.from.joined_in()
+            })
     }
 
     fn take(&mut self, envelope: Envelope, body: Body, now: Now) -> Result<(), FormatError> {

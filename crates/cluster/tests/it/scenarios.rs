@@ -138,6 +138,29 @@ fn a_process_that_lost_its_raft_state_joins_under_another_identity() {
 }
 
 #[test]
+fn a_process_that_is_started_beside_a_host_that_runs_changes_nothing() {
+    for seed in 0..6 {
+        let mut world = formed(seed, shape(3, 0, 1), seed < 3);
+        let before = world.newest_state().expect("it is formed").clone();
+        let leader = raft_leader(&world);
+        let host = HostId((seed % 3) as u32);
+        world.start_beside(host, 2_000_000);
+        let after = world.newest_state().expect("it is formed");
+        assert_eq!(*after, before, "seed {seed}: members, votes and copies are as before");
+        assert_eq!(raft_leader(&world), leader, "seed {seed}");
+        // The running one is still heard by all: what it proposes is done.
+        let epoch = after.epoch;
+        world.propose(host, Command::CatalogVersion(after.catalog_version + 1));
+        let done = |world: &World| {
+            let known = |host| control(world, HostId(host)).state().map(|it| it.catalog_version);
+            (0..3).all(|host| known(host) == Some(before.catalog_version + 1))
+        };
+        wait(&mut world, 1_000_000, &done);
+        assert_eq!(world.newest_state().map(|state| state.epoch), Some(epoch));
+    }
+}
+
+#[test]
 fn a_cluster_that_stopped_as_a_whole_resumes_with_all_its_copies() {
     for seed in 0..10 {
         let mut world = formed(seed, shape(3, 0, 1), true);

@@ -241,6 +241,24 @@ impl World {
         }
     }
 
+    /// For a time another process greets under the number of a host that runs, from elsewhere: what
+    /// is sent to it comes to the first one.
+    pub fn start_beside(&mut self, id: HostId, for_us: u64) {
+        let mut config = self.config(id);
+        config.incarnation.0 += 1;
+        let now = self.local(self.host(id));
+        let mut control = Control::new(config, None, now).expect("the configuration is right");
+        let until_us = self.now_us + for_us;
+        while self.now_us < until_us {
+            let now = self.local(self.host(id));
+            control.tick(now);
+            for outgoing in control.take_effects(now).messages {
+                self.send(id, outgoing.to, outgoing.bytes);
+            }
+            self.run_until(self.now_us + TICK_US, &|_| false);
+        }
+    }
+
     /// Has a host propose a command.
     pub fn propose(&mut self, id: HostId, command: Command) -> ProposalId {
         let now = self.local(self.host(id));
