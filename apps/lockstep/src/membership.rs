@@ -1,6 +1,6 @@
 //! The options of `start` that make a host one of a cluster.
 
-use clap::{Arg, ArgMatches, value_parser};
+use clap::{Arg, ArgAction, ArgMatches, value_parser};
 use lockstep_node::links::{ClusterMembership, ClusterTerms, KFACTOR_MAX};
 use lockstep_node::log::directory::SeveralHosts;
 use lockstep_node::options::Options;
@@ -24,7 +24,7 @@ pub fn kfactor() -> Arg {
 }
 
 /// The options.
-pub fn arguments(resolve: fn(&str) -> Result<SocketAddr, String>) -> [Arg; 4] {
+pub fn arguments(resolve: fn(&str) -> Result<SocketAddr, String>) -> [Arg; 5] {
     [
         hosts()
             .requires("peers")
@@ -50,6 +50,10 @@ pub fn arguments(resolve: fn(&str) -> Result<SocketAddr, String>) -> [Arg; 4] {
                 "Where the hosts of the cluster listen for each other, this one too, in the same \
                  order at each of them, at every start",
             ),
+        Arg::new("rejoin").long("rejoin").action(ArgAction::SetTrue).requires("peers").help(
+            "Take the place of a lost host in a cluster that runs, and never form a new one. \
+                 Hosts in memory with --kfactor 1 or 2; without this option such a host does both",
+        ),
     ]
 }
 
@@ -93,6 +97,7 @@ pub fn read(
         host: HostId(position as u32),
         addresses,
         terms,
+        rejoins: arguments.get_flag("rejoin"),
         reservation: None,
     }))
 }

@@ -7,10 +7,12 @@ use crate::error::{ClusterError, FormatError};
 use crate::heartbeat::Heartbeat;
 use crate::ids::{ClusterId, Epoch, Incarnation};
 use crate::leases::Leases;
-use crate::member::{Effects, Event, Member, MemberConfig, Outgoing, ProposalId, Restored};
+use crate::member::{
+    Effects, Event, Member, MemberConfig, Outgoing, ProposalId, Restored, voter_count,
+};
 use crate::now::Now;
 use crate::options::Options;
-use crate::state::{ClusterState, HostRecord, HostState};
+use crate::state::{ClusterState, HostRecord, HostState, Vote};
 use crate::supervisor::Supervisor;
 use lockstep_types::{HostId, PartitionId, ThreadId};
 use std::collections::BTreeSet;
@@ -111,6 +113,15 @@ impl Control {
     /// The replicated state, if this host has it.
     pub fn state(&self) -> Option<&ClusterState> {
         self.member.state()
+    }
+
+    /// Whether this host votes, or the cluster has as many voters as it wants: then it survives as
+    /// many losses with this host as it is meant to.
+    pub fn votes_if_needed(&self) -> bool {
+        let Some(state) = self.state() else { return false };
+        let own = state.hosts.get(&self.member.host());
+        let votes = own.is_some_and(|record| record.vote == Vote::Voter);
+        votes || state.voters().count() >= voter_count(&state.shape)
     }
 
     /// What this host is to the cluster.

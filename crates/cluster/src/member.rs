@@ -20,6 +20,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 mod formation;
 mod group;
+pub(crate) use group::voter_count;
 mod proposals;
 mod restored;
 
@@ -34,6 +35,8 @@ pub struct MemberConfig {
     pub incarnation: Incarnation,
     /// What all hosts must agree on.
     pub agreement: Agreement,
+    /// It takes part in no new cluster: it joins one that runs.
+    pub joins: bool,
     /// Limits and times.
     pub options: Options,
     /// The seed of what is random: election timeouts and the number of a new cluster.

@@ -5,10 +5,8 @@ use crate::database::Database;
 use crate::error::SqlError;
 use crate::schema_change::new_table;
 use lockstep_plan_ir::TableDefinition;
-use lockstep_storage::{
-    ColumnLayout, RowsRecord, SnapshotProgress, SnapshotTable, StorageError, TableLayout,
-    TableRestore, UndoLog,
-};
+pub use lockstep_storage::{ColumnLayout, SnapshotProgress, SnapshotTable};
+use lockstep_storage::{RowsRecord, StorageError, TableLayout, TableRestore, UndoLog};
 use lockstep_types::{Datum, TableId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -51,7 +49,7 @@ impl Database {
 }
 
 /// A table of a snapshot, whose rows come in records.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SavedTable {
     /// Its number in the records.
     pub number: TableId,

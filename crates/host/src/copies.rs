@@ -10,6 +10,7 @@
 //! surroundings ([`Copies::take_to_log`]). Where that is synchronous, receipts wait for it.
 
 use crate::follower::codec::{CopyMessage, OfCopy};
+use crate::loading::{LoadPart, NumberedPart};
 use crate::placement::Placement;
 use lockstep_txn::replica::{
     CopyPlan, EpochHistory, FollowerStream, NotTaken, Piece, Receipt, Receipts, ReplicaFaults,
@@ -53,6 +54,11 @@ pub enum ToThread {
     Follow(FollowedPiece),
     /// To the site of a copy here, which is to lead.
     Open(Opening),
+    /// To the site of a copy here: a part of what it is loaded from.
+    Load(PartitionId, NumberedPart),
+    /// To the site of a copy here: what it is loaded from has ended, unless this attempt, if one is
+    /// named, is not its last one.
+    LoadAgain(PartitionId, Option<u32>),
 }
 
 /// What is to be sent, and to which thread of which host.
@@ -83,6 +89,15 @@ struct Followed {
     is_logged: bool,
 }
 
+/// A copy that is being loaded.
+#[derive(Debug, Clone, Copy)]
+struct Learned {
+    /// The site that loads it.
+    site: ThreadId,
+    /// The leader of the newest epoch that is known here.
+    leader: ThreadId,
+}
+
 /// What a copy begins with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CopyStart {
@@ -109,6 +124,8 @@ pub struct Copies {
     /// By partition, its epoch in the newest placement.
     epochs: Vec<u32>,
     followed: BTreeMap<PartitionId, Followed>,
+    /// Those that are not in sync; one that gets entries is among those that follow, too.
+    learned: BTreeMap<PartitionId, Learned>,
     taking: BTreeMap<PartitionId, Taking>,
     /// Reports for epochs that this host does not know yet.
     early: Vec<OfCopy>,
@@ -141,6 +158,7 @@ impl Copies {
             host,
             epochs: Vec::new(),
             followed: BTreeMap::new(),
+            learned: BTreeMap::new(),
             taking: BTreeMap::new(),
             early: Vec::new(),
             touched: BTreeSet::new(),
@@ -189,6 +207,12 @@ impl Copies {
             self.followed.values().all(|copy| copy.leader.host() != self.host),
             "a copy follows another host"
         );
+        for site in placement.sites() {
+            for replica in placement.learned_by(site) {
+                let leader = placement.leader_of(replica.partition);
+                self.learned.insert(replica.partition, Learned { site, leader });
+            }
+        }
         for (from, message) in said {
             self.take(from, message, sends)?;
         }
@@ -275,12 +299,74 @@ impl Copies {
                 let to = (sends, &mut self.to_log);
                 take_stream(followed, (partition, self.host), (message, digest), to)
             }
+            CopyMessage::Load(part) if copy == self.host => {
+                self.take_part((partition, from), part, sends);
+                Ok(())
+            }
+            CopyMessage::LoadAgain(attempt) if copy == self.host => {
+                let learned = self.learned.get(&partition).copied();
+                if let Some(learned) = learned.filter(|it| it.leader.host() == from) {
+                    self.followed.remove(&partition);
+                    sends.push((learned.site, ToThread::LoadAgain(partition, Some(attempt))));
+                }
+                Ok(())
+            }
             CopyMessage::Sealed(report) if copy == from => {
                 self.take_report(partition, copy, report, sends);
                 Ok(())
             }
             _ => Err(format!("what host {from} says of a copy of partition {partition}")),
         }
+    }
+
+    /// A part of what a copy here is loaded from has come. With the first one the copy gets a
+    /// stream: what comes in it follows all parts.
+    fn take_part(
+        &mut self,
+        (partition, from): (PartitionId, HostId),
+        part: NumberedPart,
+        sends: &mut Sends,
+    ) {
+        let epoch = self.epochs[partition.index()];
+        let learned = self.learned.get(&partition).copied();
+        let Some(learned) = learned.filter(|it| it.leader.host() == from) else { return };
+        if let LoadPart::Head(head) = &part.part {
+            if head.epoch != epoch {
+                // This host, or the leader, is about to know that epoch: then the copy asks again.
+                return;
+            }
+            let (position, history) = (head.position, head.history.clone());
+            let mut stream = FollowerStream::new(epoch, position, history, Receipts::AtOnce);
+            stream.inject(self.faults);
+            let Learned { site, leader } = learned;
+            let (waits_for_safe, is_logged) = (false, false);
+            let copy = Followed { stream, site, leader, epoch, waits_for_safe, is_logged };
+            self.followed.insert(partition, copy);
+        }
+        sends.push((learned.site, ToThread::Load(partition, part)));
+    }
+
+    /// A copy that is being loaded has another epoch. False if it goes on as one in sync.
+    fn learns_on(
+        &mut self,
+        partition: PartitionId,
+        placement: &Placement,
+        sends: &mut Sends,
+    ) -> bool {
+        let Some(learned) = self.learned.get_mut(&partition) else { return false };
+        learned.leader = placement.leader_of(partition);
+        let site = learned.site;
+        if placement.followers_of(partition).contains(&site) {
+            assert!(self.followed.contains_key(&partition), "a copy in sync gets entries");
+            self.learned.remove(&partition);
+            return false;
+        }
+        self.followed.remove(&partition);
+        match placement.learning_of(partition).contains(&site) {
+            true => sends.push((site, ToThread::LoadAgain(partition, None))),
+            false => drop(self.learned.remove(&partition)),
+        }
+        true
     }
 
     /// Sends the receipts that are due, but for copies whose site lags: their leader is to be
@@ -330,7 +416,8 @@ impl Copies {
         if std::mem::replace(known, epoch) == epoch {
             return;
         }
-        let is_here = |thread: &ThreadId| thread.host() == self.host;
+        let host = self.host;
+        let is_here = |thread: &ThreadId| thread.host() == host;
         match is_here(&leader) {
             true => {
                 let hosts = std::iter::once(leader).chain(followers.iter().copied());
@@ -339,6 +426,9 @@ impl Copies {
                 self.taking.insert(partition, taking);
             }
             false => drop(self.taking.remove(&partition)),
+        }
+        if self.learns_on(partition, placement, sends) {
+            return;
         }
         let Some(copy) = self.followed.get_mut(&partition) else { return };
         assert!(copy.epoch < epoch, "epochs ascend");

@@ -170,6 +170,11 @@ impl SafePosition {
     /// The copies that count are those of a new epoch, in which the leader stays.
     pub fn reopen(&mut self, own: (HostId, u64), followers: &[(HostId, u64)]) {
         self.advance(own.0, own.1);
+        for (host, position) in followers {
+            if !self.hosts().any(|known| known == *host) {
+                self.add_copy(*host, (*position).max(self.safe()));
+            }
+        }
         let stays = |host: &HostId| followers.iter().any(|(stays, _)| stays == host);
         let lost: Vec<HostId> =
             self.hosts().filter(|host| *host != own.0 && !stays(host)).collect();

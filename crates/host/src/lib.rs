@@ -21,6 +21,7 @@ pub mod hand_over;
 pub mod index_hops;
 pub mod leading;
 pub mod load;
+pub mod loading;
 pub mod names;
 pub mod partition;
 pub mod placement;

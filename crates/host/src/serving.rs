@@ -37,11 +37,13 @@ pub struct Serving {
     is_cut_off: bool,
     /// All hosts of a cluster that was formed start again, and wait for each other.
     resumes: bool,
+    /// If the cluster runs already, the host joins it.
+    joins: bool,
 }
 
 impl Default for Serving {
     fn default() -> Serving {
-        Serving { stage: Stage::Forming, is_cut_off: false, resumes: false }
+        Serving { stage: Stage::Forming, is_cut_off: false, resumes: false, joins: false }
     }
 }
 
@@ -50,6 +52,11 @@ impl Serving {
     /// that have copies.
     pub fn resuming() -> Serving {
         Serving { resumes: true, ..Serving::default() }
+    }
+
+    /// Of a host that has nothing: where the cluster runs without it, it joins.
+    pub fn joining() -> Serving {
+        Serving { joins: true, ..Serving::default() }
     }
 
     /// The cluster is formed: the host begins to serve.
@@ -91,6 +98,7 @@ impl Serving {
         let has_copies = || state.partitions_of(member.host()).next().is_some();
         match (self.stage, is_up) {
             (Stage::Forming, false) if self.resumes && has_copies() => None,
+            (Stage::Forming, false) if self.joins && !has_copies() => None,
             (Stage::Forming, true) | (Stage::Out, false) => None,
             (stage @ (Stage::Forming | Stage::Serving), false) => {
                 (self.stage, self.is_cut_off) = (Stage::Out, true);

@@ -70,6 +70,8 @@ const CHANGE_PREPARED: u8 = 22;
 const COPY: u8 = 23;
 const CATALOG_IN_FORCE: u8 = 24;
 const SNAPSHOT: u8 = 25;
+const ASK_CATALOG: u8 = 28;
+const CATALOG_GIVEN: u8 = 29;
 const HAND_OVER: u8 = 26;
 const BOUNCED: u8 = 27;
 
@@ -216,7 +218,7 @@ pub fn read_message<O>(bytes: &[u8], names: &mut CatalogNames<'_, O, Catalog>) -
                 .map(|message| Received::Message(Envelope::FromPartition(message)));
         }
         SYSTEM_CALL | SCHEMA_DECIDED | SURVEYED | EXPIRY_SEEN | PREPARE_CHANGE
-        | CHANGE_PREPARED | CATALOG_IN_FORCE | SNAPSHOT => {
+        | CHANGE_PREPARED | CATALOG_IN_FORCE | SNAPSHOT | ASK_CATALOG | CATALOG_GIVEN => {
             Envelope::Control(Box::new(read_request(kind, reader)?))
         }
         HAND_OVER => Envelope::HandOver(PlannedMove {
@@ -504,6 +506,15 @@ fn put_request(out: &mut Vec<u8>, request: &ControlRequest) -> bool {
             out.put_counted(nonce.as_bytes());
             put_step(out, step);
         }
+        ControlRequest::AskCatalog { host } => {
+            out.put_u8(ASK_CATALOG);
+            out.put_varint(host.0.into());
+        }
+        ControlRequest::CatalogGiven { catalog, is_paused } => {
+            out.put_u8(CATALOG_GIVEN);
+            out.put_u8(u8::from(*is_paused));
+            out.put_counted(catalog);
+        }
         ControlRequest::SchemaAnswer { .. }
         | ControlRequest::CatalogTaken { .. }
         | ControlRequest::Gathered { .. } => return false,
@@ -602,6 +613,11 @@ fn read_request(kind: u8, reader: &mut ByteReader<'_>) -> Read<ControlRequest> {
             host: HostId(read_number(reader, "host")?),
             nonce: read_text(reader)?,
             step: read_step(reader)?,
+        },
+        ASK_CATALOG => ControlRequest::AskCatalog { host: HostId(read_number(reader, "host")?) },
+        CATALOG_GIVEN => ControlRequest::CatalogGiven {
+            is_paused: reader.u8()? != 0,
+            catalog: reader.counted()?.to_vec(),
         },
         SURVEYED => {
             let (thread, tables) = host::read_survey(reader)?;

@@ -26,7 +26,8 @@ pub fn members(
         let addresses = addresses.clone();
         let reservation = Some(Arc::clone(&reserved[host as usize].socket));
         let host = HostId(host);
-        configuration.cluster = Some(ClusterMembership { host, addresses, terms, reservation });
+        configuration.cluster =
+            Some(ClusterMembership { host, addresses, terms, rejoins: false, reservation });
         configuration
     };
     Ok((0..hosts).map(member).collect())

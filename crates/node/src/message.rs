@@ -15,6 +15,7 @@ use lockstep_host::copies::{FollowedPiece, Opening};
 use lockstep_host::follower::codec::OfCopy;
 use lockstep_host::hand_over::PlannedMove;
 use lockstep_host::index_hops::ViaKey;
+use lockstep_host::loading::NumberedPart;
 use lockstep_host::placement::Placement;
 use lockstep_host::statements::StatementVia;
 use lockstep_site::{
@@ -282,6 +283,18 @@ pub enum ControlRequest {
         /// Its version.
         catalog_version: u64,
     },
+    /// From a host that joins: it needs the catalog.
+    AskCatalog {
+        /// The host.
+        host: HostId,
+    },
+    /// To it.
+    CatalogGiven {
+        /// The catalog, see `SavedCatalog`.
+        catalog: Vec<u8>,
+        /// The cluster is paused.
+        is_paused: bool,
+    },
     /// What a thread's tables hold, for the planner.
     Surveyed {
         /// The thread.
@@ -449,6 +462,11 @@ pub enum Envelope {
     Follow(Box<FollowedPiece>),
     /// From the thread of the links: the copy here leads from now on, in a new epoch.
     Open(Box<OpeningHere>),
+    /// From the thread of the links: a part of what a copy here is loaded from.
+    Load(Box<(PartitionId, NumberedPart)>),
+    /// From the thread of the links: what a copy here is loaded from has ended, unless its last
+    /// attempt is another one than that which is named.
+    LoadAgain(PartitionId, Option<u32>),
     /// From the thread of the links: another placement is in force.
     Placement(Arc<Placement>),
     /// From the thread of the links: the leaders that are to be moved.

@@ -233,6 +233,9 @@ options! {
     max_unreceived_bytes: Bytes = 64 * MIB, 64 * 1_024, 1 << 40, "bytes",
         "Log entries of a partition that some copy has not received; with more the partition's \
          site reads nothing from its clients.";
+    max_copy_load_bytes: Bytes = 256 * MIB, MIB, 1 << 40, "bytes",
+        "Log entries of a partition that are kept for a copy which is being loaded; with more the \
+         copy begins again.";
     index_build_rows: Count = 1_000, 1, 1_000_000, "rows",
         "Rows at each site that one step of building a global index takes in, and for as long as \
          calls wait.";

@@ -31,7 +31,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -151,6 +151,8 @@ impl Server {
                 (Some(links), formed)
             }
         };
+        let joined = begin_joining(&placement, &facts);
+        let (joined, waits) = joined.unzip();
         let mut wiring = wiring.into_iter();
         let parts = SitesParts {
             placement,
@@ -174,9 +176,11 @@ impl Server {
             log_pruner: log.as_ref().map(LogThread::pruner),
             unsaved_bytes: summary.log_bytes,
             log_reach,
+            joined,
         };
         threads.push(start_control(parts)?);
         threads.extend(links);
+        await_joined(waits, &facts.options)?;
         let _kept = (configuration.data, Ticker::start(facts.options.slow_call_ms)?);
         let recovery = _kept.0.is_some().then_some(summary);
         Ok(Server { facts, threads, log, recovery, _kept, main_outbox, stopped: false })
@@ -324,6 +328,32 @@ impl Drop for Server {
     }
 }
 
+/// Of a host that joins a running cluster, and so loads copies: it takes no calls before it has the
+/// catalog of the cluster, when it says so by this channel.
+fn begin_joining(
+    placement: &Placement,
+    facts: &HostFacts,
+) -> Option<(SyncSender<Joined>, Receiver<Joined>)> {
+    let joins = placement.sites().any(|site| !placement.learned_by(site).is_empty());
+    joins.then(|| {
+        facts.intake.set_cut_off(true);
+        sync_channel(1)
+    })
+}
+
+/// Waits until a host that joins a cluster takes calls.
+fn await_joined(waits: Option<Receiver<Joined>>, options: &Options) -> io::Result<()> {
+    let Some(waits) = waits else { return Ok(()) };
+    let limit = options.cluster_start_timeout_ms.map_or(JOIN_LIMIT, |limit| limit.duration());
+    let joined = waits.recv_timeout(limit).unwrap_or_else(|_| {
+        let ms = limit.as_millis();
+        Err(format!(
+            "the catalog of the cluster did not come in {ms} ms (option cluster_start_timeout_ms)"
+        ))
+    });
+    joined.map_err(io::Error::other)
+}
+
 /// What a thread is woken by and exchanges messages with.
 struct Wiring {
     poll: Poll,
@@ -344,6 +374,11 @@ fn wire(facts: &HostFacts, threads: usize) -> io::Result<(Vec<Wiring>, Outbox<En
     Ok((polls.into_iter().zip(bells).zip(boxes).map(wiring).collect(), main_outbox))
 }
 
+/// How long a host that joins waits for the catalog, unless an option says it.
+const JOIN_LIMIT: Duration = Duration::from_secs(600);
+
+/// Whether a host has joined its cluster; else why it cannot.
+type Joined = Result<(), String>;
 type SiteThread = JoinHandle<io::Result<()>>;
 /// Tells whether a site has got the memory that it takes ahead.
 type MemoryTaken = Receiver<io::Result<()>>;
@@ -380,7 +415,7 @@ fn start_sites(
             catalog: Arc::clone(&parts.catalog),
             listeners: parts.listeners.take(),
             inner_load: loads.next(),
-            replicas: parts.replicas.take(placement.led_by(site), placement.followed_by(site)),
+            replicas: parts.replicas.take(&placement, site),
             last_multi: parts.last_multi,
         };
         let (thread, taken) = start_site(of_site, cores.get(site.index()).copied())?;

@@ -63,6 +63,7 @@ mod tests;
 mod to_partition;
 
 pub use call::{read_multi, read_one_round, write_multi, write_one_round};
+pub use fence::{put_report, read_report};
 pub use from_partition::{read_from_partition, write_from_partition};
 pub use statement::{StatementId, read_statement_call, write_statement_call};
 pub use to_partition::{read_address, read_to_partition, write_to_partition};

@@ -102,6 +102,8 @@ pub struct Site<H, A, C> {
     ended_calls: EndedCalls,
     /// It has followers, which need what recovery makes again.
     is_followed: bool,
+    /// The snapshot that began last is that of a copy.
+    has_copy_snapshot: bool,
     /// After an abort, until what ran after it has run again and is decided.
     settle_floor: Option<SettleFloor>,
     /// While the log is replayed: the limits that its entries run without.
@@ -161,6 +163,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
             answer_memory: Vec::new(),
             ended_calls: EndedCalls::default(),
             is_followed: false,
+            has_copy_snapshot: false,
             settle_floor: None,
             replayed_without: None,
             faults: limits.faults,

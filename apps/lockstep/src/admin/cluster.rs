@@ -32,7 +32,7 @@ const ATTEMPTS: usize = 10;
 pub struct Host {
     pub id: i64,
     pub name: String,
-    /// `up`, `joining` or `down`.
+    /// `up`, `loading` while it loads copies, `joining` or `down`.
     pub state: String,
     pub client: String,
     pub admin: String,

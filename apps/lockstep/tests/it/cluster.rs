@@ -305,10 +305,67 @@ fn a_host_that_was_started_again_is_one_of_the_cluster_before_it_is_formed_and_n
     for host in &hosts {
         assert_eq!(shown(host)["state"], "running");
     }
+    // After it is formed it loads its copies from the others.
     hosts[2].kill();
-    let (is_well, said) = cluster.spawn(1).wait();
-    assert!(!is_well && said.contains("the cluster runs without this host"), "{said}");
+    until(&hosts[0], "the host is lost", |it| it["hosts"][1]["state"] == "down");
+    hosts[2] = cluster.spawn(1).ready();
     assert_eq!(shown(&hosts[0])["state"], "running", "the others go on");
+}
+
+/// Whether all partitions have this many followers.
+fn has_followers(it: &serde_json::Value, count: usize) -> bool {
+    let mut partitions = it["partitions"].as_array().into_iter().flatten();
+    partitions.all(|partition| partition["followers"].as_array().map(Vec::len) == Some(count))
+}
+
+#[test]
+fn a_killed_host_is_started_again_and_the_next_one_may_be_killed() {
+    let cluster = Cluster::new(3, COPIES);
+    let mut hosts = cluster.start();
+    let create = "CREATE TABLE t (a BIGINT NOT NULL PRIMARY KEY); PARTITION TABLE t ON COLUMN a;";
+    hosts[0].connect().sql(create).expect("it is made");
+    let mut rows = 0;
+    let mut insert = |host: &Host| {
+        for _ in 0..200 {
+            let mut parameters = ParameterWriter::default();
+            parameters.bigint(rows);
+            let response = host.connect().call("T.insert", &parameters).expect("it answers");
+            assert!(response.tables().is_ok(), "{response:?}");
+            rows += 1;
+        }
+    };
+    insert(&hosts[0]);
+    for victim in [2, 1, 0, 2] {
+        let other = (victim + 1) % 3;
+        hosts[victim].kill();
+        until(&hosts[other], "the host is lost", |it| it["hosts"][victim]["state"] == "down");
+        insert(&hosts[other]);
+        hosts[victim] = cluster.spawn_in(victim, &["--rejoin"]).ready();
+        insert(&hosts[victim]);
+        until(&hosts[other], "all copies are in sync", |it| {
+            it["hosts"][victim]["state"] == "up" && has_followers(it, 1)
+        });
+    }
+    for host in &hosts {
+        let count = host.connect().sql("SELECT COUNT(*) FROM t").expect("it counts");
+        assert_eq!(count[0].rows, [[Value::Int(rows)]]);
+    }
+}
+
+#[test]
+fn a_host_that_is_to_join_forms_no_cluster_and_takes_no_place_that_is_taken() {
+    let cluster = Cluster::new(3, COPIES);
+    let mut alone = cluster.spawn_in(0, &["--rejoin", "--option", "cluster_start_timeout_ms=1500"]);
+    let others = [cluster.spawn(1), cluster.spawn(2)];
+    let (is_well, said) = alone.wait();
+    assert!(!is_well && said.contains("cluster_start_timeout_ms"), "{said}");
+    let first = cluster.spawn(0);
+    let hosts: Vec<Host> = [first].into_iter().chain(others).map(Host::ready).collect();
+    let (is_well, said) = cluster.spawn_in(1, &["--rejoin"]).wait();
+    assert!(!is_well && said.contains("cannot listen"), "{said}");
+    assert_eq!(shown(&hosts[1])["state"], "running");
+    let (is_well, said) = Cluster::new(3, "--sites 1").spawn_in(1, &["--rejoin"]).wait();
+    assert!(!is_well && said.contains("--kfactor 1 or 2"), "{said}");
 }
 
 #[test]

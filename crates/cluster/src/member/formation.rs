@@ -63,6 +63,10 @@ impl Member {
             self.effects.events.push(Event::Disagrees { host, found });
             return;
         }
+        if self.config.joins && self.identity.cluster.is_none() && envelope.cluster.is_none() {
+            // Without an answer no cluster is formed with this host.
+            return;
+        }
         let own = self.config.incarnation;
         let question = hello.answers.filter(|question| question.incarnation == own);
         if hello.answers.is_none() {
@@ -95,7 +99,7 @@ impl Member {
 
     /// The first host begins the cluster, when every other one answered and belongs to none.
     pub(super) fn form_cluster(&mut self, now_us: u64) {
-        if self.identity.cluster.is_some() || self.host() != HostId(0) {
+        if self.identity.cluster.is_some() || self.host() != HostId(0) || self.config.joins {
             return;
         }
         let fresh = now_us.saturating_sub(self.config.options.hello_fresh_us);

@@ -13,7 +13,7 @@ const VOTERS_MAX: u32 = 5;
 
 /// How many members vote: an odd number, since an even one survives no more losses than the odd
 /// one below it.
-pub(super) fn voter_count(shape: &Shape) -> usize {
+pub(crate) fn voter_count(shape: &Shape) -> usize {
     let members = shape.members().min(VOTERS_MAX);
     (members - u32::from(members.is_multiple_of(2))).max(1) as usize
 }

@@ -178,6 +178,7 @@ impl World {
                 release: 1,
             },
             incarnation: Incarnation(host.incarnation),
+            joins: false,
             agreement: Agreement { name: "sim".into(), shape, hosts_digest: 1 },
             options,
             seed: self.judge.seed,

@@ -7,15 +7,26 @@
 //! receipt := epoch | position
 //! resume  := epoch | position
 //! sealed  := epoch | end | kept after | (epoch | first) list
+//! ask     := incarnation | epoch | attempt
+//! load    := attempt | number | 1 | head or 2 | bytes or 3
+//! head    := epoch | position | epoch and incarnation of its entry | digest
+//!          | (epoch | first) list | what it knows of transactions | table list
+//! table   := number | name | used slots | head of the free list | column list
+//! column  := type | greatest length | nullable
+//! loaded  := attempt | number
+//! again   := attempt
 //! ```
 
+use crate::loading::{LoadAsk, LoadHead, LoadPart, NumberedPart};
 use lockstep_base::bytes::{ByteReader, ByteWriter};
+use lockstep_exec::snapshot::{ColumnLayout, SavedTable};
 use lockstep_site::codec::{
-    MessageError, Read, put_list, put_option, read_list, read_number, read_option,
+    MessageError, Read, put_flag, put_list, put_option, put_report as put_fence_report, read_flag,
+    read_list, read_number, read_option, read_report as read_fence_report,
 };
 use lockstep_txn::log_entry::LogSource;
 use lockstep_txn::replica::{EpochHistory, Piece, Receipt, SealReport, ToFollower};
-use lockstep_types::{HostId, PartitionId};
+use lockstep_types::{HostId, PartitionId, SqlType, TableId};
 
 /// A message about one copy of a partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,12 +51,27 @@ pub enum CopyMessage {
     Resume(Receipt),
     /// From the copy, to the host that is to lead next: it takes nothing of older epochs.
     Sealed(SealReport),
+    /// From a copy without data: it is to be loaded.
+    AskLoad(LoadAsk),
+    /// From the leader: a part of what the copy is loaded from.
+    Load(NumberedPart),
+    /// From the copy: it has taken the parts of an attempt up to this one.
+    Loaded(u32, u32),
+    /// From the leader: it has given up an attempt, and another one is to begin.
+    LoadAgain(u32),
 }
 
 const STREAM: u8 = 1;
 const RECEIPT: u8 = 2;
 const RESUME: u8 = 3;
 const SEALED: u8 = 4;
+const ASK_LOAD: u8 = 5;
+const LOAD: u8 = 6;
+const LOADED: u8 = 7;
+const LOAD_AGAIN: u8 = 8;
+const LOAD_HEAD: u8 = 1;
+const LOAD_ROWS: u8 = 2;
+const LOAD_END: u8 = 3;
 
 /// Appends the byte form.
 pub fn write(out: &mut Vec<u8>, message: &OfCopy) {
@@ -55,6 +81,10 @@ pub fn write(out: &mut Vec<u8>, message: &OfCopy) {
         CopyMessage::Receipt(_) => RECEIPT,
         CopyMessage::Resume(_) => RESUME,
         CopyMessage::Sealed(_) => SEALED,
+        CopyMessage::AskLoad(_) => ASK_LOAD,
+        CopyMessage::Load(_) => LOAD,
+        CopyMessage::Loaded(..) => LOADED,
+        CopyMessage::LoadAgain(_) => LOAD_AGAIN,
     });
     out.put_varint(partition.0.into());
     out.put_varint(copy.0.into());
@@ -78,12 +108,66 @@ pub fn write(out: &mut Vec<u8>, message: &OfCopy) {
             out.put_varint(report.epoch.into());
             out.put_varint(report.end);
             out.put_varint(report.kept_after);
-            put_list(out, report.history.begins(), |out, (epoch, first)| {
-                out.put_varint((*epoch).into());
-                out.put_varint(*first);
-            });
+            put_history(out, &report.history);
         }
+        CopyMessage::AskLoad(LoadAsk { incarnation, epoch, attempt }) => {
+            out.put_varint(*incarnation);
+            out.put_varint((*epoch).into());
+            out.put_varint((*attempt).into());
+        }
+        CopyMessage::Load(NumberedPart { attempt, number, part }) => {
+            out.put_varint((*attempt).into());
+            out.put_varint((*number).into());
+            put_part(out, part);
+        }
+        CopyMessage::Loaded(attempt, number) => {
+            out.put_varint((*attempt).into());
+            out.put_varint((*number).into());
+        }
+        CopyMessage::LoadAgain(attempt) => out.put_varint((*attempt).into()),
     }
+}
+
+fn put_history(out: &mut Vec<u8>, history: &EpochHistory) {
+    put_list(out, history.begins(), |out, (epoch, first)| {
+        out.put_varint((*epoch).into());
+        out.put_varint(*first);
+    });
+}
+
+fn put_part(out: &mut Vec<u8>, part: &LoadPart) {
+    match part {
+        LoadPart::Head(head) => {
+            out.put_u8(LOAD_HEAD);
+            put_head(out, head);
+        }
+        LoadPart::Rows(rows) => {
+            out.put_u8(LOAD_ROWS);
+            out.put_counted(rows);
+        }
+        LoadPart::End => out.put_u8(LOAD_END),
+    }
+}
+
+fn put_head(out: &mut Vec<u8>, head: &LoadHead) {
+    out.put_varint(head.epoch.into());
+    out.put_varint(head.position);
+    out.put_varint(head.source.epoch.into());
+    out.put_varint(head.source.incarnation);
+    out.put_i64(head.digest as i64);
+    put_history(out, &head.history);
+    put_fence_report(out, &head.known);
+    put_list(out, &head.tables, |out, table| {
+        out.put_varint(table.number.0.into());
+        out.put_counted(table.name.as_bytes());
+        out.put_varint(table.used_slots.into());
+        out.put_varint(table.free_head.into());
+        put_list(out, &table.columns, |out, column| {
+            out.put_u8(column.sql_type.code() as u8);
+            out.put_varint(column.max_bytes.into());
+            put_flag(out, column.nullable);
+        });
+    });
 }
 
 fn put_piece(out: &mut Vec<u8>, piece: &Piece) {
@@ -116,6 +200,20 @@ pub fn read(reader: &mut ByteReader<'_>, partition_count: u32) -> Read<OfCopy> {
         RECEIPT => CopyMessage::Receipt(read_receipt(reader)?),
         RESUME => CopyMessage::Resume(read_receipt(reader)?),
         SEALED => CopyMessage::Sealed(read_report(reader)?),
+        ASK_LOAD => CopyMessage::AskLoad(LoadAsk {
+            incarnation: reader.varint()?,
+            epoch: read_number(reader, "epoch")?,
+            attempt: read_number(reader, "attempt")?,
+        }),
+        LOAD => {
+            let (attempt, number) = (read_number(reader, "attempt")?, read_number(reader, "part")?);
+            let part = read_part(reader, partition_count)?;
+            CopyMessage::Load(NumberedPart { attempt, number, part })
+        }
+        LOADED => {
+            CopyMessage::Loaded(read_number(reader, "attempt")?, read_number(reader, "part")?)
+        }
+        LOAD_AGAIN => CopyMessage::LoadAgain(read_number(reader, "attempt")?),
         other => return Err(MessageError::Unknown("a message of a copy of kind", other.into())),
     };
     Ok(OfCopy { partition: PartitionId(partition), copy, said })
@@ -135,19 +233,68 @@ fn read_receipt(reader: &mut ByteReader<'_>) -> Read<Receipt> {
 fn read_report(reader: &mut ByteReader<'_>) -> Read<SealReport> {
     let epoch = read_number(reader, "epoch")?;
     let (end, kept_after) = (reader.varint()?, reader.varint()?);
-    let begins = read_list(reader, |reader| Ok((read_number(reader, "epoch")?, reader.varint()?)))?;
-    let count = begins.len() as u64;
-    let history = EpochHistory::from_begins(begins);
-    let history = history.ok_or(MessageError::Number("a history of epochs of", count))?;
+    let history = read_history(reader)?;
     match kept_after <= end && history.last_epoch() < epoch {
         true => Ok(SealReport { epoch, end, history, kept_after }),
         false => Err(MessageError::Number("the end of a copy that keeps entries", end)),
     }
 }
 
+fn read_history(reader: &mut ByteReader<'_>) -> Read<EpochHistory> {
+    let begins = read_list(reader, |reader| Ok((read_number(reader, "epoch")?, reader.varint()?)))?;
+    let count = begins.len() as u64;
+    let history = EpochHistory::from_begins(begins);
+    history.ok_or(MessageError::Number("a history of epochs of", count))
+}
+
+fn read_part(reader: &mut ByteReader<'_>, partition_count: u32) -> Read<LoadPart> {
+    Ok(match reader.u8()? {
+        LOAD_HEAD => LoadPart::Head(Box::new(read_head(reader, partition_count)?)),
+        LOAD_ROWS => LoadPart::Rows(reader.counted()?.to_vec()),
+        LOAD_END => LoadPart::End,
+        other => return Err(MessageError::Unknown("a part of a copy of kind", other.into())),
+    })
+}
+
+fn read_head(reader: &mut ByteReader<'_>, partition_count: u32) -> Read<LoadHead> {
+    let epoch = read_number(reader, "epoch")?;
+    let position = reader.varint()?;
+    let source = LogSource { epoch: read_number(reader, "epoch")?, incarnation: reader.varint()? };
+    let digest = reader.i64()? as u64;
+    let history = read_history(reader)?;
+    let known = read_fence_report(reader, partition_count)?;
+    let tables = read_list(reader, read_table)?;
+    match known.undecided.is_empty() && history.last_epoch() <= epoch {
+        true => Ok(LoadHead { epoch, position, source, digest, history, known, tables }),
+        false => Err(MessageError::Number("what a copy is loaded from at entry", position)),
+    }
+}
+
+fn read_table(reader: &mut ByteReader<'_>) -> Read<SavedTable> {
+    let number = TableId(read_number(reader, "table")?);
+    let name = reader.counted()?;
+    let name = std::str::from_utf8(name);
+    let name = name.map_err(|_| MessageError::Number("the name of table", number.0.into()))?;
+    Ok(SavedTable {
+        number,
+        name: name.to_string(),
+        used_slots: read_number(reader, "slots")?,
+        free_head: read_number(reader, "slot")?,
+        columns: read_list(reader, |reader| {
+            let code = reader.u8()?;
+            let sql_type = SqlType::from_code(code as i8);
+            let sql_type = sql_type.ok_or(MessageError::Unknown("a type of", code.into()))?;
+            let max_bytes = read_number(reader, "length")?;
+            Ok(ColumnLayout { sql_type, max_bytes, nullable: read_flag(reader)? })
+        })?,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lockstep_site::fence::{FenceReport, KnownOutcome};
+    use lockstep_types::TransactionId;
 
     fn messages() -> Vec<CopyMessage> {
         let source = LogSource { epoch: 7, incarnation: 1 << 40 };
@@ -161,7 +308,50 @@ mod tests {
             CopyMessage::Receipt(Receipt { epoch: 7, position: 14 }),
             CopyMessage::Resume(Receipt { epoch: 7, position: 11 }),
             CopyMessage::Sealed(SealReport { epoch: 8, end: 14, history, kept_after: 11 }),
+            CopyMessage::AskLoad(LoadAsk { incarnation: 1 << 41, epoch: 7, attempt: 2 }),
+            CopyMessage::Load(NumberedPart { attempt: 2, number: 1, part: head() }),
+            CopyMessage::Load(NumberedPart {
+                attempt: 2,
+                number: 2,
+                part: LoadPart::Rows(vec![1, 2, 3]),
+            }),
+            CopyMessage::Load(NumberedPart { attempt: 2, number: 3, part: LoadPart::End }),
+            CopyMessage::Loaded(2, 3),
+            CopyMessage::LoadAgain(2),
         ]
+    }
+
+    fn head() -> LoadPart {
+        let known = FenceReport {
+            partition: PartitionId(5),
+            epoch: 9,
+            undecided: Vec::new(),
+            outcomes: vec![KnownOutcome {
+                transaction: TransactionId(77),
+                commits: true,
+                writers: None,
+            }],
+            change: None,
+            catalog_version: 4,
+            last: TransactionId(78),
+        };
+        let column = ColumnLayout { sql_type: SqlType::Varchar, max_bytes: 40, nullable: true };
+        let table = SavedTable {
+            number: TableId(3),
+            name: "T".to_string(),
+            used_slots: 9,
+            free_head: u32::MAX,
+            columns: vec![column],
+        };
+        LoadPart::Head(Box::new(LoadHead {
+            epoch: 7,
+            position: 14,
+            source: LogSource { epoch: 7, incarnation: 1 << 40 },
+            digest: u64::MAX,
+            history: EpochHistory::of_epoch(7),
+            known,
+            tables: vec![table],
+        }))
     }
 
     #[test]

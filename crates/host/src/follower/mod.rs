@@ -25,6 +25,7 @@ use crate::recovery::runner::{EntryRunner, Fault};
 use crate::recovery::{EntrySources, LogPieces, LoggedChange, ReplayFaults};
 use digests::DigestTrail;
 use lockstep_exec::entries::PartitionEntries;
+use lockstep_site::fence::{FenceReport, KnownOutcome, OutcomeMemory};
 use lockstep_site::{SchemaTask, Site, SteppedDown};
 use lockstep_txn::log_entry::{Entry, EntryBody, LoggedPart};
 use lockstep_txn::replica::Piece;
@@ -136,6 +137,24 @@ impl<H, A, C: Clone> Follower<H, A, C> {
     ) -> Follower<H, A, C> {
         let SteppedDown { position, outcomes, last, last_change } = site.step_down();
         let verdicts = Verdicts::of_leader(outcomes, (last, last_change));
+        let follower = Follower::new(partition, site, position, limits);
+        Follower { verdicts, ..follower }
+    }
+
+    /// The copy of a leader that was loaded with its data after the entry `position`, and with what
+    /// it knew there of the coordinator's transactions.
+    pub fn of_loaded(
+        partition: PartitionId,
+        site: Site<H, A, C>,
+        (position, known): (u64, FenceReport),
+        limits: FollowerLimits,
+    ) -> Follower<H, A, C> {
+        assert!(known.undecided.is_empty(), "a copy is loaded where nothing is undecided");
+        let mut outcomes = OutcomeMemory::new(site.outcomes_limit());
+        for KnownOutcome { transaction, commits, writers } in known.outcomes {
+            outcomes.note(transaction, commits, || writers);
+        }
+        let verdicts = Verdicts::of_leader(outcomes, (known.last, known.change));
         let follower = Follower::new(partition, site, position, limits);
         Follower { verdicts, ..follower }
     }

@@ -42,6 +42,7 @@ impl SchemaHost for Control {
     }
 
     fn prepare_change(&mut self, change: CatalogChange<'_>) -> Result<HostChange, Failure> {
+        self.check_nothing_loads("the schema cannot change")?;
         prepare_change(
             self.schema.catalog(),
             &self.change_settings(),
@@ -51,6 +52,7 @@ impl SchemaHost for Control {
     }
 
     fn prepare_on_own_thread(&mut self, change: OwnedChange) -> Result<(), Failure> {
+        self.check_nothing_loads("the schema cannot change")?;
         let (catalog, planning) =
             (Arc::clone(self.schema.catalog()), self.planner.planning().clone());
         let (settings, bell) = (self.change_settings(), Arc::clone(&self.bell));

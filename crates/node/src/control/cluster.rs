@@ -363,6 +363,9 @@ impl Control {
             ControlRequest::CatalogInForce { host: named, .. } => {
                 placement.leads_control() && *named == host
             }
+            ControlRequest::AskCatalog { host: named } => *named == host,
+            // It may come twice.
+            ControlRequest::CatalogGiven { .. } => placement.is_replicated(),
             ControlRequest::SchemaAnswer { .. }
             | ControlRequest::CatalogTaken { .. }
             | ControlRequest::Gathered { .. } => false,

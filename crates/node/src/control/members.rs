@@ -94,10 +94,17 @@ fn hosts(facts: &HostFacts) -> Vec<Shown> {
             admin: facts.reachable(facts.admin_address).to_string(),
         }];
     };
+    let is_loading = |host: HostId| {
+        let mut learning = state.partitions.iter().flat_map(|partition| &partition.learning);
+        learning.any(|copy| copy.host == host)
+    };
     let shown = |record: &HostRecord| Shown {
         host: record.description.host,
         name: record.description.name.clone(),
-        state: shown_state(record.state),
+        state: match shown_state(record.state) {
+            "up" if is_loading(record.description.host) => "loading",
+            other => other,
+        },
         client: record.description.client_address.clone(),
         admin: record.description.admin_address.clone(),
     };

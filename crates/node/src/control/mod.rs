@@ -14,6 +14,7 @@ mod cluster;
 mod deployment;
 mod explain;
 mod files;
+mod joining;
 mod lead;
 mod load;
 mod logging;
@@ -45,6 +46,7 @@ use crate::mailbox::{Bell, Inbox, Outbox};
 use crate::message::{ControlRequest, Envelope, ForwardedAnswer, Origin};
 use crate::shard::HostFacts;
 use files::FileWork;
+use joining::Joining;
 use lead::Lead;
 use lockstep_base::elapsed::Elapsed;
 use lockstep_exec::watch::TimeLimit;
@@ -67,6 +69,7 @@ use statistics::Statistics;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 use stop::Stop;
 use time_to_live::Expiry;
@@ -95,6 +98,8 @@ pub struct ControlParts {
     pub unsaved_bytes: u64,
     /// By partition, the command log has every entry with a greater number.
     pub log_reach: Vec<u64>,
+    /// Of a host that joins a running cluster: waits until it takes calls.
+    pub joined: Option<SyncSender<Result<(), String>>>,
 }
 
 /// The control thread.
@@ -134,6 +139,8 @@ pub struct Control {
     /// Leaders that administrators move.
     moves: LeaderMoves,
     stopping_host: stop_node::StoppingHost,
+    /// This host joins the cluster.
+    joining: Option<Joining>,
     stopping: bool,
 }
 
@@ -144,6 +151,12 @@ pub struct SystemCall {
     body: Arc<[u8]>,
     /// How long its queries may run, if it only reads.
     time_limit: Option<TimeLimit>,
+}
+
+/// The changes of a catalog that is in force.
+fn host_schema(facts: &HostFacts, catalog: Arc<HostCatalog>) -> change::HostSchema {
+    let deferred_max = facts.options.max_planner_queue.get();
+    change::HostSchema::new(catalog, facts.partition_count, deferred_max)
 }
 
 impl Control {
@@ -157,9 +170,7 @@ impl Control {
         if !placement.leads_control() {
             expiry.stop();
         }
-        let deferred_max = parts.facts.options.max_planner_queue.get();
-        let schema =
-            change::HostSchema::new(parts.catalog, parts.facts.partition_count, deferred_max);
+        let schema = host_schema(&parts.facts, parts.catalog);
         let logs = parts.log_pruner.is_some();
         let keeper = Keeper::new(&parts.facts, logs.then_some(parts.log_reach));
         let settings = snapshot::settings(&parts.facts, logs);
@@ -189,6 +200,7 @@ impl Control {
             lead,
             moves: LeaderMoves::default(),
             stopping_host: stop_node::StoppingHost::default(),
+            joining: parts.joined.map(Joining::new),
             stopping: false,
         }
     }
@@ -246,6 +258,7 @@ impl Control {
         self.attend_to_resources();
         self.attend_to_stop();
         self.attend_to_leader_moves();
+        self.attend_to_joining();
         self.attend_to_expiry();
         index_build::retry_due(self);
         self.attend_to_own_calls();
@@ -265,7 +278,8 @@ impl Control {
         let build = self.schema.retry_us();
         let build = build.map(|due_us| Elapsed::between_us(clock::now_us(), due_us).duration());
         let moves = self.moves.time_left();
-        let due = [survey, snapshot, look, task, expiry, build, moves];
+        let joining = self.joining_time_left();
+        let due = [survey, snapshot, look, task, expiry, build, moves, joining];
         due.into_iter().flatten().min()
     }
 
@@ -299,6 +313,10 @@ impl Control {
                 }
                 ControlRequest::CatalogInForce { host, catalog_version } => {
                     self.catalog_in_force_at(host, catalog_version);
+                }
+                ControlRequest::AskCatalog { host } => self.give_catalog(host),
+                ControlRequest::CatalogGiven { catalog, is_paused } => {
+                    self.take_given_catalog(&catalog, is_paused);
                 }
                 ControlRequest::Surveyed { thread, tables } => self.surveyed(thread, tables),
                 ControlRequest::ExpirySeen { catalog_version, seen } => {

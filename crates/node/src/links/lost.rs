@@ -5,17 +5,21 @@ use super::follower_logs::FollowerLogs;
 use super::peer::Peer;
 use super::{Formed, Links};
 use crate::message::Envelope;
-use lockstep_cluster::Outgoing;
+use lockstep_cluster::{HostState, Outgoing};
 use lockstep_host::hand_over::PlannedMove;
 use lockstep_host::placement::{ClusterPlacement, Placement};
 use lockstep_types::HostId;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 impl Links {
     /// Carries out what the control plane has decided.
     pub(super) fn attend_to_members(&mut self) -> io::Result<()> {
         self.members.tick();
+        if self.formed.is_some() && self.members.is_joining() && self.agrees_with_all() {
+            self.members.propose_host_up();
+        }
         if self.formed.is_some() && self.is_formed() {
             match self.begin_with_placement() {
                 Ok(begun) => {
@@ -56,6 +60,15 @@ impl Links {
         self.members.is_formed(|host| peer(host).is_some_and(Peer::agrees))
     }
 
+    /// Whether this host is connected with all that take part.
+    fn agrees_with_all(&self) -> bool {
+        let state = self.members.state();
+        let up = state.into_iter().flat_map(|state| &state.hosts);
+        let mut up = up.filter(|(_, record)| record.state == HostState::Up).map(|(host, _)| *host);
+        let peer = |host: HostId| self.peers[host.0 as usize].as_ref();
+        up.all(|host| peer(host).is_none_or(Peer::agrees))
+    }
+
     /// The cluster is formed: the host begins with a placement, the first one, or that of an
     /// earlier run in its new epoch.
     ///
@@ -76,8 +89,21 @@ impl Links {
             }
             let placement = Placement::of_cluster(self.membership.host, &placement);
             self.facts.set_placement(Arc::new(placement));
-            self.begin_copies()?;
         }
+        if self.members.has_joined()
+            && let Some(state) = self.members.take_epoch()
+        {
+            let placement = ClusterPlacement::of_state(state);
+            let placement = Placement::of_cluster(self.membership.host, &placement);
+            if placement.epoch() > self.facts.placement().epoch() {
+                self.facts.set_placement(Arc::new(placement));
+            }
+            let created_ms = self.peers.iter().flatten().find_map(|peer| peer.created_ms);
+            if let Some(created_ms) = created_ms {
+                self.facts.cluster_created_ms.store(created_ms, Ordering::Relaxed);
+            }
+        }
+        self.begin_copies()?;
         let (placement, logs) = (self.facts.placement(), std::mem::take(&mut self.led_logs));
         Ok(Formed { placement, logs })
     }
@@ -97,10 +123,11 @@ impl Links {
     /// # Errors
     /// The cluster does not begin with the placement that this host has begun with.
     fn install_placement(&mut self) -> Result<(), String> {
-        if self.formed.is_some() && self.members.is_restored() {
+        if self.formed.is_some() && (self.members.is_restored() || self.members.may_join()) {
             return Ok(());
         }
         let has_copies = self.members.has_copies();
+        let mut early: Vec<(HostId, Vec<u8>)> = Vec::new();
         let Some(state) = self.members.take_epoch() else { return Ok(()) };
         let placement =
             Placement::of_cluster(self.membership.host, &ClusterPlacement::of_state(state));
@@ -119,6 +146,14 @@ impl Links {
                 peer.go_out(self.poll.registry());
             }
         }
+        let is_back = |host: HostId| placement.is_up(host) && !current.is_up(host);
+        for host in (0..placement.host_count()).map(HostId).filter(|host| is_back(*host)) {
+            let Some(peer) = &mut self.peers[host.0 as usize] else { continue };
+            tracing::warn!(%host, epoch = placement.epoch(), "a host takes part again");
+            for bytes in peer.come_back() {
+                early.push((host, bytes));
+            }
+        }
         self.copies.follow_placement(&placement, &mut self.sends);
         for (partition, epoch) in self.copies.take_dropped() {
             tracing::error!(%partition, epoch, "the copy of this host is out of sync");
@@ -128,8 +163,14 @@ impl Links {
         for thread in placement.sites().chain([placement.control_thread()]) {
             self.outbox.send(thread, Envelope::Placement(Arc::clone(&placement)));
         }
-        // After the placement: openings of epochs that it begins.
+        // After the placement: openings of epochs that it begins, and what has waited for it.
         self.send_all();
+        for (host, bytes) in early {
+            if let Err(problem) = self.deliver(host, &bytes) {
+                tracing::error!(%host, problem, "the host is cut off");
+                self.cut_off(host);
+            }
+        }
         Ok(())
     }
 

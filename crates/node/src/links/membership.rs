@@ -27,6 +27,8 @@ use std::sync::Arc;
 
 /// Between two steps of the control plane by time alone.
 const TICK_US: u64 = 10_000;
+/// Between two proposals of a host that joins.
+const PROPOSE_EVERY_US: u64 = 500_000;
 /// The name of a cluster, which hosts compare: those in memory have no other one.
 const CLUSTER_NAME: &str = "lockstep";
 /// The release as the control plane has it: no release knows of another one yet.
@@ -61,6 +63,8 @@ pub(super) struct Membership {
     messages: Vec<Outgoing>,
     /// The epoch that [`Membership::take_epoch`] gave last.
     taken_epoch: Epoch,
+    /// A host that joins: when it proposed last that it takes part.
+    proposed_us: Option<u64>,
     /// Why the host stops: what the user gets, and the host that it is about.
     end: Option<(Option<HostId>, String)>,
 }
@@ -90,6 +94,7 @@ impl Membership {
             incarnation: Incarnation(
                 (clock::wall_us().max(1_000) as u64 / 1_000).max(raft.last_run + 1),
             ),
+            joins: membership.rejoins,
             agreement: Agreement {
                 name: CLUSTER_NAME.to_string(),
                 shape: terms.shape(),
@@ -100,7 +105,9 @@ impl Membership {
             seed: random_bits(),
             faults: Faults::default(),
         };
+        facts.set_run(config.incarnation.0);
         let now = now();
+        let has_log = raft.log.is_some();
         let control = begin(&config, raft.restored, now)?;
         Ok(Membership {
             is_restored: raft.is_restored,
@@ -108,14 +115,16 @@ impl Membership {
             raft_log: raft.log,
             config,
             facts,
-            serving: match raft.is_restored {
-                true => Serving::resuming(),
-                false => Serving::default(),
+            serving: match (raft.is_restored, has_log) {
+                (true, _) => Serving::resuming(),
+                (false, true) => Serving::default(),
+                (false, false) => Serving::joining(),
             },
             next_tick_us: now.us,
             moves: Moves::default(),
             messages: Vec::new(),
             taken_epoch: Epoch(0),
+            proposed_us: None,
             end: None,
         })
     }
@@ -129,6 +138,40 @@ impl Membership {
     /// force in a new epoch once all hosts are back.
     pub(super) fn is_restored(&self) -> bool {
         self.is_restored
+    }
+
+    /// Whether the host joins the cluster if that runs already.
+    pub(super) fn may_join(&self) -> bool {
+        self.has_copies() && self.raft_log.is_none()
+    }
+
+    /// Whether the cluster runs, and this host may take part in it.
+    pub(super) fn is_joining(&self) -> bool {
+        let own = self.host();
+        let Some(state) = self.state().filter(|_| self.may_join()) else { return false };
+        let record = &state.hosts[&own];
+        let is_listed = record.incarnation == self.config.incarnation;
+        let has_copies = state.partitions_of(own).next().is_some();
+        let is_ready = is_listed && self.control.votes_if_needed();
+        is_ready && record.state != HostState::Up && !has_copies
+    }
+
+    /// Whether the cluster ran before this process took part in it.
+    pub(super) fn has_joined(&self) -> bool {
+        let own = self.host();
+        let state = self.state().filter(|_| self.may_join());
+        state.is_some_and(|state| state.partitions_of(own).next().is_none())
+    }
+
+    /// Proposes that this host takes part, from time to time.
+    pub(super) fn propose_host_up(&mut self) {
+        let now_us = now().us;
+        let waited = |at_us: u64| now_us.saturating_sub(at_us) >= PROPOSE_EVERY_US;
+        if self.proposed_us.is_none_or(waited) {
+            self.proposed_us = Some(now_us);
+            let (host, incarnation) = (self.host(), self.config.incarnation);
+            self.propose(Command::HostUp { host, incarnation });
+        }
     }
 
     /// Whether partitions have more than one copy.
@@ -377,6 +420,7 @@ impl Membership {
         tracing::info!("a host was started again while the cluster was formed: begin again");
         let wall_ms = clock::wall_us().max(0) as u64 / 1_000;
         self.config.incarnation.0 = wall_ms.max(self.config.incarnation.0 + 1);
+        self.facts.set_run(self.config.incarnation.0);
         let cleared = self.raft_log.as_mut().map_or(Ok(()), RaftLog::clear);
         let begun = cleared.map_err(|error| error.to_string());
         match begun.and_then(|()| begin(&self.config, None, now)) {
@@ -389,8 +433,17 @@ impl Membership {
     fn note_turn(&mut self, turn: Turn) {
         match turn {
             Turn::NotMember => {
-                let problem = "the cluster runs without this host, and a lost host cannot come \
-                               back in this release: stop all hosts and start the cluster again";
+                let problem = match self.has_copies() && self.raft_log.is_some() {
+                    true => {
+                        "the cluster runs without this host, and in this release a lost host \
+                         comes back only where hosts have no directories: stop all hosts and \
+                         start the cluster again"
+                    }
+                    false => {
+                        "the cluster runs without this host, which had the only copy of a \
+                         partition: stop all hosts and start the cluster again"
+                    }
+                };
                 self.end = self.end.take().or(Some((None, problem.to_string())));
             }
             Turn::CutOff(_) if self.facts.drain.has_begun() => {}
@@ -403,8 +456,8 @@ impl Membership {
             ),
             Turn::Out => tracing::error!(
                 "the other hosts have taken this host out of the cluster: it serves nothing any \
-                 more. It keeps its data in memory. A lost host cannot come back in this release: \
-                 stop it; the cluster goes on with the other hosts"
+                 more. The cluster goes on with the other hosts. Stop this one and start it \
+                 again: without directories it comes back and loads its copies"
             ),
             Turn::Resumed => tracing::warn!(
                 "the host takes part in the cluster again, with the partitions of which it has the \

@@ -82,6 +82,8 @@ pub struct ClusterMembership {
     pub addresses: Vec<SocketAddr>,
     /// What the hosts agree on.
     pub terms: ClusterTerms,
+    /// It joins a cluster that runs, in place of a host that is lost, and takes part in no new one.
+    pub rejoins: bool,
     /// Keeps other sockets from the port of this host until it listens there; in tests.
     pub reservation: Option<Arc<Socket>>,
 }
@@ -111,6 +113,13 @@ impl ClusterMembership {
         }
         if kfactor > KFACTOR_MAX {
             return Err(format!("K is 0 to {KFACTOR_MAX}, not {kfactor}"));
+        }
+        if self.rejoins && (kfactor == 0 || configuration.data.is_some()) {
+            return Err(
+                "--rejoin is for hosts that keep their data in memory only, with --kfactor \
+                        1 or 2, in this release"
+                    .to_string(),
+            );
         }
         self.terms.partition_count()?;
         configuration.options.control_plane(kfactor).map_err(|error| error.to_string())?;
@@ -236,7 +245,7 @@ impl Links {
         let peers = (0..).zip(&membership.addresses).map(peer).collect::<Result<_, _>>();
         let peers = peers.map_err(io::Error::other)?;
         let members = Membership::new(&membership, Arc::clone(&parts.facts), parts.raft);
-        let mut links = Links {
+        let links = Links {
             poll: parts.poll,
             bell: parts.bell,
             outbox: parts.outbox,
@@ -259,9 +268,6 @@ impl Links {
             members: members.map_err(io::Error::other)?,
             membership,
         };
-        if !links.members.is_restored() {
-            links.begin_copies().map_err(io::Error::other)?;
-        }
         Ok(links)
     }
 
@@ -448,6 +454,7 @@ impl Links {
                 };
                 match event {
                     Event::SessionBegan { .. } => {
+                        peer.note_session();
                         let created_ms = self.facts.cluster_created_ms.load(Ordering::Relaxed);
                         peer.send_terms((&self.membership.terms, created_ms), self.now)?;
                     }
@@ -467,37 +474,49 @@ impl Links {
                         let created_ms = agreed.map_err(|problem| {
                             format!("it has other terms than this host: {problem}")
                         })?;
-                        // Clients compare it between hosts.
-                        if peer.host_id == HostId(0) && self.formed.is_some() {
-                            self.facts.cluster_created_ms.store(created_ms, Ordering::Relaxed);
-                        }
-                        peer.has_agreed = true;
+                        self.note_terms(peer, created_ms);
                     }
-                    Event::Message { .. } if peer.is_out => {}
-                    Event::Message { bytes: [to, _, bytes @ ..], .. }
-                        if u16::from(*to) == self.sites + 1 =>
-                    {
-                        let count = self.facts.partition_count;
-                        read_copy_message(bytes, count)
-                            .map_err(|error| error.to_string())
-                            .and_then(|it| self.copies.take(peer.host_id, it, &mut self.sends))?;
+                    Event::Message { bytes, .. } if peer.is_out => {
+                        let bytes = bytes.to_vec();
+                        peer.keep_early(bytes)?;
                     }
-                    Event::Message { bytes, .. } => {
-                        let (to, message) = frame::read(bytes, peer.host_id, self.sites)?;
-                        let to = ThreadId::at(self.membership.host, to);
-                        let is_urgent = message.is_urgent;
-                        let message = Envelope::Incoming(Box::new(message));
-                        match is_urgent {
-                            true => self.outbox.send_urgent(to, message),
-                            false => self.outbox.send(to, message),
-                        }
-                    }
+                    Event::Message { bytes, .. } => self.deliver(peer.host_id, bytes)?,
                 }
             }
             if self.is_behind() || !peer.read() {
                 return Ok(());
             }
         }
+    }
+
+    /// Another host has the same terms, and says when the cluster was created.
+    fn note_terms(&self, peer: &mut Peer, created_ms: i64) {
+        // Clients compare it between hosts.
+        if peer.host_id == HostId(0) && self.formed.is_some() {
+            self.facts.cluster_created_ms.store(created_ms, Ordering::Relaxed);
+        }
+        peer.created_ms = Some(created_ms);
+        peer.has_agreed = true;
+    }
+
+    /// Gives a message of another host to the thread that it is for.
+    pub(super) fn deliver(&mut self, from: HostId, bytes: &[u8]) -> Result<(), String> {
+        if let [to, _, bytes @ ..] = bytes
+            && u16::from(*to) == self.sites + 1
+        {
+            let message = read_copy_message(bytes, self.facts.partition_count);
+            let message = message.map_err(|error| error.to_string())?;
+            return self.copies.take(from, message, &mut self.sends);
+        }
+        let (to, message) = frame::read(bytes, from, self.sites)?;
+        let to = ThreadId::at(self.membership.host, to);
+        let is_urgent = message.is_urgent;
+        let message = Envelope::Incoming(Box::new(message));
+        match is_urgent {
+            true => self.outbox.send_urgent(to, message),
+            false => self.outbox.send(to, message),
+        }
+        Ok(())
     }
 
     fn take_messages(&mut self) {

@@ -62,6 +62,8 @@ impl Links {
         for (thread, message) in sends.drain(..) {
             let message = match message {
                 ToThread::Copy(message) => Envelope::Copy(Box::new(message)),
+                ToThread::Load(partition, part) => Envelope::Load(Box::new((partition, part))),
+                ToThread::LoadAgain(partition, attempt) => Envelope::LoadAgain(partition, attempt),
                 ToThread::Follow(piece) => Envelope::Follow(Box::new(piece)),
                 ToThread::Open(opening) => {
                     let log = opening.log.as_ref().and_then(|_| logs.end(opening.partition));

@@ -20,6 +20,8 @@ const DIAL_EVERY_US: u64 = 100_000;
 const CONNECT_TIMEOUT_US: u64 = 2_000_000;
 /// Between two heartbeats.
 const BEAT_EVERY_US: u64 = 50_000;
+/// Messages that are kept of a host before this one knows that it takes part.
+const EARLY_MESSAGES_MAX: usize = 1 << 12;
 /// The pieces of one vectored write.
 const SLICES: usize = 64;
 
@@ -41,6 +43,13 @@ pub(super) struct Peer {
     /// Nothing is sent to it nor taken of it but what is of the control plane: it is lost, or
     /// messages between the hosts are.
     pub(super) is_out: bool,
+    /// The run of its process with which the last session began, and when it went out.
+    run: u64,
+    run_that_is_out: Option<u64>,
+    /// What a later run has said before this host knows that it takes part.
+    early: Vec<Vec<u8>>,
+    /// When its cluster was created, as it has said.
+    pub(super) created_ms: Option<i64>,
     /// A message that the link has no room for.
     held: Option<Box<HostMessage>>,
     /// Only a refusal is still to be written.
@@ -70,6 +79,10 @@ impl Peer {
             can_write: false,
             has_agreed: false,
             is_out: false,
+            run: 0,
+            run_that_is_out: None,
+            early: Vec::new(),
+            created_ms: None,
             held: None,
             is_closing: false,
             own_host,
@@ -239,6 +252,35 @@ impl Peer {
         offered.map(|_| ()).map_err(|error| format!("it does not take the terms: {error}"))
     }
 
+    /// A session has begun.
+    pub(super) fn note_session(&mut self) {
+        self.run = self.link.peer().map_or(0, |peer| peer.incarnation);
+        self.early.clear();
+    }
+
+    /// Keeps a message of a host that is out, if another run of it has sent it: this host may be
+    /// about to hear that it takes part.
+    ///
+    /// # Errors
+    /// There are too many.
+    pub(super) fn keep_early(&mut self, bytes: Vec<u8>) -> Result<(), String> {
+        if self.run_that_is_out.is_none_or(|run| run == self.run) {
+            return Ok(());
+        }
+        if self.early.len() >= EARLY_MESSAGES_MAX {
+            return Err("it says too much before it takes part".to_string());
+        }
+        self.early.push(bytes);
+        Ok(())
+    }
+
+    /// The host takes part again: gives what it has said by then.
+    pub(super) fn come_back(&mut self) -> Vec<Vec<u8>> {
+        self.is_out = false;
+        self.run_that_is_out = None;
+        std::mem::take(&mut self.early)
+    }
+
     /// The session is over before the cluster was formed.
     pub(super) fn ends_session(&mut self) {
         (self.has_agreed, self.held) = (false, None);
@@ -247,12 +289,14 @@ impl Peer {
     /// The session with a host that serves is over, and so messages are lost. Whether that is news.
     pub(super) fn is_cut_off(&mut self) -> bool {
         self.ends_session();
+        self.run_that_is_out.get_or_insert(self.run);
         !std::mem::replace(&mut self.is_out, true)
     }
 
     /// The host is lost: what waits for it is dropped.
     pub(super) fn go_out(&mut self, registry: &Registry) {
         self.is_out = true;
+        self.run_that_is_out.get_or_insert(self.run);
         self.held = None;
         self.link.end_session();
         self.close(registry);

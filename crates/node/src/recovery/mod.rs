@@ -6,6 +6,7 @@
 
 mod disk;
 mod restore;
+mod saved_catalog;
 mod snapshot;
 
 pub(crate) use disk::{Agree, Recovered, directory_log, recover};
@@ -16,6 +17,7 @@ pub use lockstep_host::recovery::{
 };
 pub(crate) use restore::RESTORED_PREFIX;
 pub use restore::{RestoreSettings, RestoreSummary, UndoneRestore, restore, undo_restore};
+pub(crate) use saved_catalog::{SavedCatalog, SavedCatalogError};
 pub use snapshot::SnapshotSummary;
 
 use crate::catalog::{HostCatalog, NativeRegistry};

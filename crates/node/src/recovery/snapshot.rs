@@ -1,25 +1,16 @@
 //! What recovery begins with: a host as a snapshot of its directory has it.
 
+use super::saved_catalog::{SavedCatalog, SavedCatalogError};
 use super::{HostState, ReplaySettings, carry_out};
 use crate::catalog::HostCatalog;
-use crate::classes;
 use crate::snapshot::{Loaded, PartitionLoad, load_partition};
 use lockstep_durability::directory::SNAPSHOT_FOLDER;
 use lockstep_durability::snapshot::{Manifest, RowsReader, SnapshotError, verify_file};
 use lockstep_env::{Disk, OpenMode};
-use lockstep_host::schema::codec::decode_saved_planning;
-use lockstep_plan::Catalog;
 use lockstep_site::{SchemaTask, Site};
-use lockstep_sql::{Limits, parse_batch};
 use lockstep_types::{TableId, TransactionId};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-
-/// The longest schema text that is read, in bytes: as long as a manifest may be.
-const SCHEMA_BYTES_MAX: u32 = 256 << 20;
-/// Most statements of a schema.
-const SCHEMA_STATEMENTS_MAX: u32 = 1 << 20;
 
 /// What a host was loaded from.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -138,51 +129,31 @@ fn saved_catalog(
     manifest: &Manifest,
     settings: &ReplaySettings<'_>,
 ) -> Result<Option<SchemaTask<Arc<HostCatalog>>>, Unfit> {
-    let Some(before) = manifest.catalog_version.checked_sub(1) else { return Ok(None) };
-    let shown = || format!("the schema of snapshot {}", manifest.nonce);
-    let cannot = |problem: String| Unfit::Damaged(format!("{}: {problem}", shown()));
+    if manifest.catalog_version == 0 {
+        return Ok(None);
+    }
     let heads = RowsReader::open(disk, SNAPSHOT_FOLDER, manifest, 0)?;
     let heads = heads.tables().iter();
-    let ids: BTreeMap<String, TableId> =
-        heads.map(|head| (head.name.clone(), TableId(head.table))).collect();
-    let planning = match manifest.planning.as_slice() {
-        [] => settings.options.planning(),
-        bytes => decode_saved_planning(bytes).map_err(cannot)?,
+    let mut saved = SavedCatalog {
+        version: manifest.catalog_version,
+        schema: manifest.schema.clone(),
+        planning: manifest.planning.clone(),
+        classes: None,
+        ids: heads.map(|head| (head.name.clone(), TableId(head.table))).collect(),
     };
-    let mut current = Catalog { planning, version: before, ..Catalog::default() };
     for file in manifest.files.iter().filter(|file| file.name.ends_with(".classes")) {
         verify_file(disk, SNAPSHOT_FOLDER, file)?;
         let name = format!("{SNAPSHOT_FOLDER}/{}", file.name);
         let opened = disk.open(&name, OpenMode::Read).map_err(SnapshotError::from)?;
         let mut jar = vec![0; file.bytes as usize];
         opened.read_at(0, &mut jar).map_err(SnapshotError::from)?;
-        let loaded = classes::change(&current, &settings.java, Some(&jar), None, false);
-        current.classes = Some(loaded.map_err(cannot)?);
+        saved.classes = Some(jar);
     }
-    let limits = Limits {
-        batch_bytes: SCHEMA_BYTES_MAX,
-        statement_bytes: SCHEMA_BYTES_MAX,
-        statements: SCHEMA_STATEMENTS_MAX,
-        ..settings.options.sql_limits()
-    };
-    let parsed = match manifest.schema.trim() {
-        "" => Vec::new(),
-        text => parse_batch(text, &limits).map_err(|error| cannot(error.to_string()))?,
-    };
-    let made = current.apply_with_ids(&parsed, settings.natives, &ids);
-    let made = made.map_err(|error| cannot(error.message))?;
-    if !made.catalog.tables.keys().all(|name| ids.contains_key(name)) {
-        return Err(Unfit::Partial);
-    }
-    let catalog = HostCatalog::new(made.catalog, settings.natives);
-    let catalog = Arc::new(catalog.map_err(|error| cannot(error.to_string()))?);
-    Ok(Some(SchemaTask {
-        changes: made.changes,
-        swap: None,
-        snapshot: None,
-        catalog_version: catalog.version(),
-        catalog,
-        source: Arc::from(&[][..]),
-        advice: None,
-    }))
+    let made = saved.task(settings.natives, settings.options, &settings.java);
+    made.map_err(|error| match error {
+        SavedCatalogError::Partial => Unfit::Partial,
+        SavedCatalogError::Unsound(problem) => {
+            Unfit::Damaged(format!("the schema of snapshot {}: {problem}", manifest.nonce))
+        }
+    })
 }

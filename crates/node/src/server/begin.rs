@@ -14,7 +14,7 @@ use crate::scheduling;
 use crate::shard::{HeldCall, HostFacts, HostSite, KeptAnswer};
 use lockstep_durability::recovery::{CopyEnd, Others, RecoveryLog};
 use lockstep_host::placement::Placement;
-use lockstep_types::{PartitionId, ReplicaId};
+use lockstep_types::{PartitionId, ReplicaId, ThreadId};
 use mio::net::TcpListener;
 use std::collections::BTreeMap;
 use std::io;
@@ -40,7 +40,8 @@ impl Replicas {
     /// The hosts have agreed on another placement than they knew when they began to start.
     pub(super) fn check(&self, placement: &Placement) -> io::Result<()> {
         let replicas = placement.sites().flat_map(|site| {
-            placement.led_by(site).iter().chain(placement.followed_by(site)).copied()
+            let led = placement.led_by(site).iter();
+            led.chain(placement.followed_by(site)).chain(placement.learned_by(site)).copied()
         });
         let mut missing = replicas.filter(|it| !self.sites.contains_key(&it.partition));
         match missing.next() {
@@ -56,14 +57,15 @@ impl Replicas {
     /// The replicas that a site owns.
     pub(super) fn take(
         &mut self,
-        led: &[ReplicaId],
-        followed: &[ReplicaId],
+        placement: &Placement,
+        site: ThreadId,
     ) -> Vec<(HostSite, Option<SiteLog>)> {
         let take = |ReplicaId { partition, .. }: &ReplicaId| {
             let site = self.sites.remove(partition).expect("a replica has one owner");
             (site, self.logs.remove(partition))
         };
-        led.iter().chain(followed).map(take).collect()
+        let (led, followed) = (placement.led_by(site), placement.followed_by(site));
+        led.iter().chain(followed).chain(placement.learned_by(site)).map(take).collect()
     }
 }
 

@@ -64,6 +64,7 @@ pub(super) fn host_facts(
         disabled_rules: AtomicU64::new(configuration.options.disabled_rules.bits()),
         multi_spin_ns: multi_spin_ns(configuration),
         cluster: configuration.data.as_ref().map(|data| data.cluster.cluster).unwrap_or_default(),
+        run: AtomicU64::new(0),
         started_ms: clock::now_us() / 1000,
         data_disk: configuration.data.as_ref().map(|data| Arc::clone(&data.disk)),
         data_lock: configuration.data.as_ref().and_then(|data| data.lock.clone()),

@@ -172,6 +172,7 @@ impl Shard {
         if !self.replicas.has_leaders() && catalog.version() > self.catalog.version() {
             self.follow_catalog(catalog);
         }
+        self.begin_learning();
         self.tell_of_catalog();
     }
 

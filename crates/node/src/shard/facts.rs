@@ -88,6 +88,8 @@ pub struct HostFacts {
     pub internal_address: Option<SocketAddr>,
     /// When this run of the host began, milliseconds since 1970.
     pub started_ms: i64,
+    /// The number of the run of the process in its cluster.
+    pub run: AtomicU64,
     /// The host's directory, if it has one.
     pub data_disk: Option<Arc<dyn Disk>>,
     /// The lock on it, where other processes see it.
@@ -186,6 +188,16 @@ impl HostFacts {
     /// Whether the host keeps snapshots in its directory: it has one, and is alone.
     pub fn keeps_snapshots(&self) -> bool {
         self.data_disk.is_some() && self.internal_address.is_none()
+    }
+
+    /// The run of this process as the control plane of the cluster has it.
+    pub fn run(&self) -> u64 {
+        self.run.load(Ordering::Relaxed)
+    }
+
+    /// See [`HostFacts::run`].
+    pub fn set_run(&self, run: u64) {
+        self.run.store(run, Ordering::Relaxed);
     }
 
     /// The number of this run of the process.

@@ -1,7 +1,7 @@
 //! The copies of this thread that follow: they apply what their leaders have logged, in slices
 //! between the rounds of the partitions that are led here.
 
-use super::{HeldCall, HostSite, KeptAnswer, Shard, Slot};
+use super::{HeldCall, HostFacts, HostSite, KeptAnswer, Shard, Slot};
 use crate::catalog::HostCatalog;
 use lockstep_host::copies::FollowedPiece;
 use lockstep_host::follower::{Applied, Divergence, Follower, FollowerError, FollowerLimits};
@@ -43,13 +43,19 @@ impl Following {
     pub(super) fn new(site: HostSite, catalog: Arc<HostCatalog>, backlog_bytes: usize) -> Self {
         let (partition, position) = (site.partition(), site.log_sequence());
         let limits = FollowerLimits { slice_entries: SLICE_ENTRIES, backlog_bytes };
-        Following {
-            follower: Follower::new(partition, site, position, limits),
-            catalog,
-            change: None,
-            has_failed: false,
-        }
+        Following::loaded(Follower::new(partition, site, position, limits), catalog)
     }
+
+    /// A copy that has its data.
+    pub(super) fn loaded(follower: HostFollower, catalog: Arc<HostCatalog>) -> Self {
+        Following { follower, catalog, change: None, has_failed: false }
+    }
+}
+
+/// The limits of copies of a host.
+pub(super) fn limits(facts: &HostFacts) -> FollowerLimits {
+    let backlog_bytes = facts.options.max_copy_backlog_bytes.to_usize();
+    FollowerLimits { slice_entries: SLICE_ENTRIES, backlog_bytes }
 }
 
 /// Why a copy is put out of service.
@@ -65,6 +71,9 @@ impl Shard {
         let slot = self.replicas.slot_of_copy(partition);
         // It leads by now, or is out of service: what comes late is not for it.
         self.replicas.copies_to_apply.add(slot);
+        if self.replicas[slot].learning.as_ref().is_some_and(|it| it.is_loading()) {
+            return;
+        }
         let following = self.replicas[slot].following.as_mut().filter(|copy| !copy.has_failed);
         let Some(following) = following else { return };
         if let Some(piece) = piece {

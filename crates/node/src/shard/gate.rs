@@ -76,6 +76,11 @@ impl Gate {
         self.messages.safe()
     }
 
+    /// The copies that must have the entries.
+    pub(super) fn copies(&mut self) -> &mut SafePosition {
+        self.messages.copies()
+    }
+
     /// The copies that count are those of a new epoch.
     pub(super) fn reopen(&mut self, own: (HostId, u64), followers: &[(HostId, u64)]) {
         self.messages.copies().reopen(own, followers);

@@ -47,7 +47,9 @@ impl Replica {
     pub(super) fn send_to_copies(&mut self, placement: &Placement, outbox: &mut Outbox<Envelope>) {
         let partition = self.partition();
         let Some(leading) = &mut self.leading else { return };
-        let copies = placement.followers_of(partition).iter().map(|thread| thread.host());
+        let learning = placement.learning_of(partition);
+        let copies = placement.followers_of(partition).iter().chain(learning);
+        let copies = copies.map(|thread| thread.host());
         leading.send(copies, |copy, said| {
             let message = Envelope::Copy(Box::new(OfCopy { partition, copy, said }));
             outbox.send(placement.links_thread_of(copy), message);
@@ -59,12 +61,22 @@ impl Shard {
     /// A copy of a partition that is led here says something.
     pub(super) fn copy_said(&mut self, message: OfCopy) {
         let OfCopy { partition, copy, said } = message;
+        if !self.replicas.has_copy(partition) {
+            return tracing::debug!(%partition, host = %copy, "a copy asks a host without a copy");
+        }
         // Also before the copy here leads, and while calls wait because it is to be moved.
         let slot = self.replicas.slot_of_copy(partition);
         match said {
             CopyMessage::Receipt(receipt) => self.take_receipt(slot, copy, receipt),
             CopyMessage::Resume(after) => self.resume_copy(slot, copy, after),
-            CopyMessage::Stream(..) | CopyMessage::Sealed(_) => {
+            CopyMessage::AskLoad(ask) => self.ask_load(slot, copy, ask),
+            CopyMessage::Loaded(attempt, number) => {
+                self.note_load_taken(slot, copy, (attempt, number));
+            }
+            CopyMessage::Stream(..)
+            | CopyMessage::Sealed(_)
+            | CopyMessage::Load(_)
+            | CopyMessage::LoadAgain(_) => {
                 tracing::error!(%partition, host = %copy, "a message of a copy is not for a site");
             }
         }
@@ -76,6 +88,9 @@ impl Shard {
             ReceiptOutcome::Advanced(position) => {
                 self.replicas[slot].gate.advance(copy, position);
                 self.release_safe_of(slot);
+                if self.replicas[slot].loads.is_any() {
+                    self.attend_to_loaded(slot);
+                }
             }
             ReceiptOutcome::NotSent => {
                 tracing::error!(host = %copy, "a copy has a receipt for what was not sent");
@@ -105,6 +120,9 @@ impl Shard {
             }
             Err(why) => {
                 tracing::error!(%partition, host = %copy, ?why, "a copy cannot go on");
+                if leading.stream.learners().any(|host| host == copy) {
+                    return self.fail_learner(slot, copy);
+                }
                 self.propose_out_of_sync_of(partition, copy, after.epoch);
             }
         }

@@ -28,6 +28,7 @@ mod input;
 mod leading;
 mod leases;
 mod load;
+mod loading;
 mod misrouted;
 mod notes;
 mod one_round;
@@ -165,6 +166,7 @@ pub struct Shard {
     replicas: Replicas,
     gates: LogGates,
     snapshots: SnapshotLanes,
+    loads: loading::LoadSteps,
     /// The coordinator, if it is here.
     coordinator: Option<CoordinatorRole>,
     several: SeveralCalls,
@@ -233,6 +235,7 @@ impl Shard {
             placement,
             catalog: parts.catalog,
             snapshots: SnapshotLanes::new(replicas.count()),
+            loads: loading::LoadSteps::default(),
             gates: LogGates::new(&replicas),
             replicas,
             coordinator,
@@ -299,6 +302,7 @@ impl Shard {
             self.tell_quiet();
             counting::apart(|| self.replicas.iter_mut().for_each(|own| own.site.maintain()));
             self.snapshots.step(&mut self.replicas);
+            self.step_loads();
             self.statistics.end_round(Elapsed::between_us(self.now_us, clock::now_us()));
             if Elapsed::between_us(self.deadlines_checked_us, self.now_us).us() >= DEADLINE_CHECK_US
             {
@@ -467,6 +471,8 @@ impl Shard {
             Envelope::Copy(message) => self.copy_said(*message),
             Envelope::Follow(piece) => self.follow(*piece),
             Envelope::Open(opening) => self.open(*opening),
+            Envelope::Load(part) => self.take_load(part.0, part.1),
+            Envelope::LoadAgain(partition, attempt) => self.load_again(partition, attempt),
             Envelope::Placement(placement) => self.follow_placement(placement),
             Envelope::Moves(moves) => self.take_moves(&moves),
             Envelope::HandOver(planned) => self.begin_hand_over(planned),

@@ -3,6 +3,7 @@
 use super::following::Following;
 use super::gate::Gate;
 use super::hand_over::Draining;
+use super::loading::LoadingHere;
 use super::opening::PendingOpening;
 use super::{HostFacts, HostSite};
 use crate::catalog::{HostCatalog, site_limits};
@@ -11,6 +12,7 @@ use crate::log::SiteLog;
 use crate::options::MAX_PARTITIONS_PER_SITE;
 use crate::statistics::ReplicaStatistics;
 use lockstep_host::leading::Leading;
+use lockstep_host::loading::CopyLoads;
 use lockstep_host::placement::Placement;
 use lockstep_txn::replica::ReplicaLimits;
 use lockstep_types::{HostId, PartitionId, ReplicaId, ThreadId};
@@ -88,6 +90,10 @@ pub(super) struct Replica {
     pub(super) opening: Option<Box<PendingOpening>>,
     /// It is led here, and is to be led elsewhere.
     pub(super) draining: Option<Box<Draining>>,
+    /// It is led elsewhere, has no data yet, and is being loaded.
+    pub(super) learning: Option<Box<LoadingHere>>,
+    /// It is led here: the copies that are loaded from it.
+    pub(super) loads: CopyLoads,
 }
 
 impl Replica {
@@ -125,6 +131,8 @@ impl Replica {
             following: None,
             opening: None,
             draining: None,
+            learning: None,
+            loads: CopyLoads::default(),
         }
     }
 
@@ -162,6 +170,8 @@ impl Replica {
             following: Some(Box::new(Following::new(site, Arc::clone(catalog), backlog_bytes))),
             opening: None,
             draining: None,
+            learning: None,
+            loads: CopyLoads::default(),
         }
     }
 }
@@ -192,12 +202,13 @@ impl Replicas {
         catalog: &Arc<HostCatalog>,
     ) -> Replicas {
         let (led, followed) = (placement.led_by(thread), placement.followed_by(thread));
-        let count = led.len() + followed.len();
+        let learned = placement.learned_by(thread);
+        let count = led.len() + followed.len() + learned.len();
         assert_eq!(count, recovered.len(), "a thread gets the replicas that it owns");
         assert!(count > 0, "a thread owns a replica at least");
         let mut slots = vec![ELSEWHERE; facts.partition_count as usize].into_boxed_slice();
         let mut slots_of_copies = slots.clone();
-        for (slot, replica) in Slot::all().zip(led.iter().chain(followed)) {
+        for (slot, replica) in Slot::all().zip(led.iter().chain(followed).chain(learned)) {
             slots_of_copies[replica.partition.index()] = slot.0;
             if (slot.index()) < led.len() {
                 slots[replica.partition.index()] = slot.0;
@@ -206,11 +217,16 @@ impl Replicas {
         let own = |((site, log), placed): ((HostSite, Option<SiteLog>), &ReplicaId)| {
             assert_eq!(site.partition(), placed.partition, "replicas come in their order");
             match slots[placed.partition.index()] {
+                ELSEWHERE if learned.contains(placed) => Replica {
+                    learning: Some(Box::new(LoadingHere::new())),
+                    ..Replica::following(facts, site, placed.host, catalog)
+                },
                 ELSEWHERE => Replica::following(facts, site, placed.host, catalog),
                 _ => Replica::leading((facts, placement), (site, log), placed.host, catalog),
             }
         };
-        let owned = recovered.into_iter().zip(led.iter().chain(followed)).map(own).collect();
+        let placed = led.iter().chain(followed).chain(learned);
+        let owned = recovered.into_iter().zip(placed).map(own).collect();
         Replicas { owned, slots, slots_of_copies, copies_to_apply: Slots::default() }
     }
 

@@ -32,7 +32,10 @@ impl Shard {
         self.polled_us = self.now_us;
         let mut timeout = Some(Duration::ZERO);
         let mut asleep_ns = None;
-        let snapshot_ns = if busy { None } else { self.snapshots.wait_ns() };
+        let snapshot_ns = match busy {
+            true => None,
+            false => self.snapshots.wait_ns().into_iter().chain(self.loads_wait_ns()).min(),
+        };
         if !busy {
             self.note_idle();
         }

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Hosts of which a busy machine suspects none that runs.
-const SLOW: [&str; 4] = [
+pub(crate) const SLOW: [&str; 4] = [
     "heartbeat_interval_ms=200",
     "suspect_after_ms=5000",
     "lease_ms=4000",
@@ -39,7 +39,7 @@ pub(crate) fn partitions(peer: &mut Peer) -> Vec<(i64, Vec<i64>)> {
 }
 
 /// The same, or nothing while a host is lost.
-fn partitions_of(peer: &mut Peer) -> Vec<(i64, Vec<i64>)> {
+pub(crate) fn partitions_of(peer: &mut Peer) -> Vec<(i64, Vec<i64>)> {
     let rows = peer.call("@SystemInformation", &[Text("CLUSTER")]).rows;
     let Some(table) = rows.split(';').nth(2) else { return Vec::new() };
     let host = |text: &str| text.parse().expect("hosts have numbers");

@@ -36,6 +36,7 @@ mod one_log;
 mod partitions_per_site;
 mod plans;
 mod recovery;
+mod rejoin;
 mod replicated;
 mod roles;
 mod schedule;

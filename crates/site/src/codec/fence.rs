@@ -53,7 +53,8 @@ pub(super) fn read_outcome(
     })
 }
 
-pub(super) fn put_report(out: &mut Vec<u8>, report: &FenceReport) {
+/// Writes what a partition reports.
+pub fn put_report(out: &mut Vec<u8>, report: &FenceReport) {
     put_partition(out, report.partition);
     out.put_varint(report.epoch);
     put_list(out, &report.undecided, |out, one| {
@@ -74,7 +75,11 @@ pub(super) fn put_report(out: &mut Vec<u8>, report: &FenceReport) {
     put_transaction(out, report.last);
 }
 
-pub(super) fn read_report(reader: &mut ByteReader<'_>, partition_count: u32) -> Read<FenceReport> {
+/// Reads what [`put_report`] wrote, for a cluster with this number of partitions.
+///
+/// # Errors
+/// It is no report.
+pub fn read_report(reader: &mut ByteReader<'_>, partition_count: u32) -> Read<FenceReport> {
     Ok(FenceReport {
         partition: read_partition(reader)?,
         epoch: reader.varint()?,

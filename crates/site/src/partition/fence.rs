@@ -65,7 +65,7 @@ impl<H, A, C: Clone> Site<H, A, C> {
         true
     }
 
-    fn report(&self) -> FenceReport {
+    pub(super) fn report(&self) -> FenceReport {
         let mut undecided: Vec<UndecidedTransaction> = Vec::new();
         if let Some(transaction) = self.initiator.stopped_by() {
             let logged = self.logged_of(transaction);

@@ -1,5 +1,6 @@
 //! The leader's side of the stream to its followers.
 
+use super::learner::Learner;
 use super::{EpochHistory, Piece, Receipt, SealReport, ToFollower};
 use lockstep_base::elapsed::Elapsed;
 use lockstep_types::HostId;
@@ -58,41 +59,84 @@ const NOTHING_ADVERTISED: (u64, u64) = (u64::MAX, u64::MAX);
 
 /// A follower as the leader has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Copy {
-    host: HostId,
+pub(super) struct Copy {
+    pub(super) host: HostId,
     /// Up to which entry it has sent receipts.
-    received: u64,
+    pub(super) received: u64,
     /// The last entry that was sent on the present connection.
-    sent: u64,
+    pub(super) sent: u64,
     /// The safe and the settled position that were sent last.
-    advertised: (u64, u64),
-    is_connected: bool,
+    pub(super) advertised: (u64, u64),
+    pub(super) is_connected: bool,
 }
 
 #[derive(Debug, Clone)]
-struct Kept {
-    piece: Piece,
-    logged_us: i64,
+pub(super) struct Kept {
+    pub(super) piece: Piece,
+    pub(super) logged_us: i64,
     /// What was settled while its entries were the last ones.
-    settled: u64,
+    pub(super) settled: u64,
+}
+
+impl Copy {
+    /// What is to be sent to it next, of what is kept for it.
+    pub(super) fn next(
+        &mut self,
+        (epoch, end): (u32, u64),
+        (safe, last_settled): (u64, u64),
+        kept: &VecDeque<Kept>,
+    ) -> Option<ToFollower> {
+        if !self.is_connected {
+            return None;
+        }
+        let place = kept.partition_point(|kept| kept.piece.before() < self.sent);
+        let kept = kept.get(place);
+        // With entries before the last ones goes what was settled when they were the last.
+        let settled = kept.map_or(last_settled, |kept| kept.settled);
+        let piece = kept.map(|kept| kept.piece.clone());
+        assert!(
+            piece.as_ref().map_or(self.sent == end, |piece| piece.before() == self.sent),
+            "what was not sent is kept, from where a piece begins"
+        );
+        if piece.is_none() && self.advertised == (safe, settled) {
+            return None;
+        }
+        self.sent = piece.as_ref().map_or(self.sent, Piece::last);
+        self.advertised = (safe, settled);
+        assert!(settled <= self.sent, "what is settled is sent before, or with it");
+        Some(ToFollower { epoch, safe, settled, piece })
+    }
+
+    /// It has sent a receipt; whether that is news.
+    pub(super) fn note_received(&mut self, position: u64) -> bool {
+        if position <= self.received {
+            return false;
+        }
+        self.received = position;
+        // Receipts of an earlier connection may come after the follower has said where it goes on.
+        self.sent = self.sent.max(position);
+        true
+    }
 }
 
 /// What a leader has logged in an epoch, and who has received it.
 #[derive(Debug, Clone)]
 pub struct ReplicaStream {
-    epoch: u32,
+    pub(super) epoch: u32,
     /// The last entry that was logged.
-    end: u64,
+    pub(super) end: u64,
     safe: u64,
     settled: u64,
-    copies: Vec<Copy>,
+    pub(super) copies: Vec<Copy>,
+    /// Copies that are being loaded.
+    pub(super) learners: Vec<Learner>,
     /// In order, without gaps up to `end`: what some follower has not received.
     kept: VecDeque<Kept>,
     kept_bytes: usize,
     limits: ReplicaLimits,
-    history: EpochHistory,
+    pub(super) history: EpochHistory,
     /// It leads no more: its last epoch is over.
-    is_sealed: bool,
+    pub(super) is_sealed: bool,
 }
 
 impl ReplicaStream {
@@ -125,6 +169,7 @@ impl ReplicaStream {
             safe: 0,
             settled: 0,
             copies: followers.iter().map(copy).collect(),
+            learners: Vec::new(),
             kept: kept.collect(),
             kept_bytes: 0,
             limits,
@@ -169,6 +214,9 @@ impl ReplicaStream {
         assert_eq!(piece.source.epoch, self.epoch, "a leader orders entries of its epoch");
         self.end = piece.last();
         self.history.note(piece.source.epoch, piece.first);
+        for learner in &mut self.learners {
+            learner.log(&piece, now_us, self.settled);
+        }
         if !self.copies.is_empty() {
             self.kept_bytes += piece.bytes.len();
             self.kept.push_back(Kept { piece, logged_us: now_us, settled: self.settled });
@@ -183,9 +231,8 @@ impl ReplicaStream {
         self.safe = self.safe.max(safe.min(self.end));
         if settled <= self.end {
             self.settled = settled;
-            if let Some(last) = self.kept.back_mut() {
-                last.settled = settled;
-            }
+            let learners = self.learners.iter_mut().filter_map(Learner::last_kept);
+            learners.chain(self.kept.back_mut()).for_each(|last| last.settled = settled);
         }
     }
 
@@ -195,23 +242,11 @@ impl ReplicaStream {
         if self.is_sealed {
             return None;
         }
-        let copy = self.copies.iter_mut().find(|copy| copy.host == host && copy.is_connected)?;
-        let place = self.kept.partition_point(|kept| kept.piece.before() < copy.sent);
-        let kept = self.kept.get(place);
-        // With entries before the last ones goes what was settled when they were the last.
-        let settled = kept.map_or(self.settled, |kept| kept.settled);
-        let piece = kept.map(|kept| kept.piece.clone());
-        assert!(
-            piece.as_ref().map_or(copy.sent == self.end, |piece| piece.before() == copy.sent),
-            "what was not sent is kept, from where a piece begins"
-        );
-        if piece.is_none() && copy.advertised == (safe, settled) {
-            return None;
+        let (stream, positions) = ((epoch, self.end), (safe, self.settled));
+        match self.copies.iter_mut().find(|copy| copy.host == host) {
+            Some(copy) => copy.next(stream, positions, &self.kept),
+            None => self.learner_of(host)?.next(stream, positions),
         }
-        copy.sent = piece.as_ref().map_or(copy.sent, Piece::last);
-        copy.advertised = (safe, settled);
-        assert!(settled <= copy.sent, "what is settled is sent before, or with it");
-        Some(ToFollower { epoch, safe, settled, piece })
     }
 
     /// A follower has sent a receipt. The gate of the partition advances with it.
@@ -219,26 +254,27 @@ impl ReplicaStream {
         if receipt.epoch != self.epoch || self.is_sealed {
             return ReceiptOutcome::OtherEpoch;
         }
-        let Some(copy) = self.copies.iter_mut().find(|copy| copy.host == host) else {
-            return ReceiptOutcome::NotInSync;
-        };
         if receipt.position > self.end {
             return ReceiptOutcome::NotSent;
         }
-        if receipt.position <= copy.received {
+        let is_news = match self.copies.iter_mut().find(|copy| copy.host == host) {
+            Some(copy) => copy.note_received(receipt.position),
+            None => match self.learner_of(host) {
+                Some(learner) => learner.note_received(receipt.position),
+                None => return ReceiptOutcome::NotInSync,
+            },
+        };
+        if !is_news {
             return ReceiptOutcome::Known;
         }
-        copy.received = receipt.position;
-        // Receipts of an earlier connection may come after the follower has said where it goes on.
-        copy.sent = copy.sent.max(receipt.position);
-        assert!(copy.received <= copy.sent, "what was received was sent");
         self.forget_received();
         ReceiptOutcome::Advanced(receipt.position)
     }
 
     /// The connection to a follower is lost, with whatever was in flight.
     pub fn disconnected(&mut self, host: HostId) {
-        let copies = self.copies.iter_mut().filter(|copy| copy.host == host);
+        let learners = self.learners.iter_mut().map(|learner| &mut learner.copy);
+        let copies = self.copies.iter_mut().chain(learners).filter(|copy| copy.host == host);
         copies.for_each(|copy| copy.is_connected = false);
         debug_assert!(self.next_for(host).is_none(), "nothing is sent without a connection");
     }
@@ -258,6 +294,9 @@ impl ReplicaStream {
         if epoch != self.epoch || self.is_sealed {
             return Err(ResumeError::OtherEpoch);
         }
+        if let Some(learner) = self.learner_of(host) {
+            return learner.reconnected(position, end);
+        }
         let copy = self.copies.iter_mut().find(|copy| copy.host == host);
         let copy = copy.ok_or(ResumeError::NotInSync)?;
         if position > end {
@@ -275,16 +314,6 @@ impl ReplicaStream {
         copy.sent = position;
         copy.advertised = (0, 0);
         Ok(())
-    }
-
-    /// A copy counts from now on: a new epoch names it, or it has caught up within this one. It has
-    /// the entries up to the leader's last one.
-    pub fn add_copy(&mut self, host: HostId) {
-        assert!(self.copies.iter().all(|copy| copy.host != host), "a host has one copy");
-        assert!(!self.is_sealed, "copies come while the leader leads");
-        let (received, sent) = (self.end, self.end);
-        let advertised = (0, 0);
-        self.copies.push(Copy { host, received, sent, advertised, is_connected: true });
     }
 
     /// A copy does not count any more, as a new epoch has it.
@@ -319,7 +348,9 @@ impl ReplicaStream {
         }
         self.is_sealed = true;
         assert!(self.history.last_epoch() < epoch, "a seal is for a later epoch");
-        let (end, kept_after) = (self.end, self.kept_after());
+        let learners = self.learners.iter().map(|learner| learner.kept_after(self.end));
+        let kept_after = learners.chain([self.kept_after()]).min().expect("there is its own");
+        let end = self.end;
         Some(SealReport { epoch, end, history: self.history.clone(), kept_after })
     }
 
@@ -335,18 +366,25 @@ impl ReplicaStream {
     /// It is not sealed, or a follower cannot go on from there.
     pub fn reopen(self, epoch: u32, followers: &[(HostId, u64)]) -> ReplicaStream {
         assert!(self.is_sealed && epoch > self.epoch, "a leader is sealed before it goes on");
-        let suffix = self.kept.into_iter().map(|kept| kept.piece);
-        ReplicaStream::open(epoch, self.end, self.history, followers, suffix, self.limits)
+        let (end, history, limits) = (self.end, self.history.clone(), self.limits);
+        ReplicaStream::open(epoch, end, history, followers, self.into_suffix(), limits)
     }
 
     /// What the log has, for a leader that follows another one: its last entry, where its epochs
     /// began, and the last pieces.
     pub fn into_log(self) -> (u64, EpochHistory, Vec<Piece>) {
         assert!(self.is_sealed, "a leader is sealed before another one leads");
-        (self.end, self.history, self.kept.into_iter().map(|kept| kept.piece).collect())
+        (self.end, self.history.clone(), self.into_suffix())
     }
 
-    /// The entry before the first one that is kept.
+    /// The last entries, as many as are kept for any copy.
+    fn into_suffix(self) -> Vec<Piece> {
+        let learners = self.learners.into_iter().map(Learner::into_kept);
+        let longest = learners.chain([self.kept]).max_by_key(VecDeque::len);
+        longest.into_iter().flatten().map(|kept| kept.piece).collect()
+    }
+
+    /// The entry before the first one that is kept for a copy in sync.
     fn kept_after(&self) -> u64 {
         self.kept.front().map_or(self.end, |kept| kept.piece.before())
     }
@@ -381,6 +419,11 @@ impl ReplicaStream {
             assert!(copy.received >= self.kept_after(), "what a copy lacks is kept");
             let others = &self.copies[number + 1..];
             assert!(others.iter().all(|other| other.host != copy.host), "a host has one copy");
+        }
+        for learner in &self.learners {
+            learner.check_invariants(self.end);
+            let in_sync = self.copies.iter().any(|copy| copy.host == learner.host());
+            assert!(!in_sync, "a copy that is loaded is not in sync");
         }
         assert!(self.settled <= self.end && self.safe <= self.end, "positions are of entries");
         assert!(self.history.last_epoch() <= self.epoch, "no entry is of a later epoch");

@@ -8,6 +8,8 @@
 //!   decides when a receipt may be sent.
 //! * [`plan_takeover`] decides, from what the surviving copies have, who leads the next epoch and
 //!   what becomes of the other copies.
+//! * A copy that is being loaded is a learner of [`ReplicaStream`] until the control plane takes it
+//!   in sync.
 //! * [`HandOver`] moves a leader on purpose: drain, seal, open.
 //!
 //! **Why nothing is lost that was answered.** A leader answers when every in-sync copy has sent a
@@ -23,6 +25,7 @@
 mod follower;
 mod hand_over;
 mod leader;
+mod learner;
 mod takeover;
 #[cfg(test)]
 mod tests;

@@ -300,3 +300,48 @@ fn a_hand_over_drains_seals_and_opens_and_is_given_up_when_its_target_is_lost() 
     assert_eq!((stream.epoch(), stream.end()), (2, 1));
     assert_eq!(stream.next_for(B).and_then(|sent| sent.piece), Some(piece(1, 1, 1)));
 }
+
+#[test]
+fn a_copy_that_is_loaded_gets_what_was_logged_since_and_counts_before_it_is_in_sync() {
+    let mut stream = leader(3, &[(A, 0)]);
+    stream.log(piece(3, 1, 2), 0);
+    assert_eq!(stream.begin_learner(B, 8), (2, EpochHistory::of_epoch(3)));
+    stream.log(piece(3, 3, 1), 0);
+    // While its data are on their way it gets nothing, and what it lacks slows nobody down.
+    assert_eq!((stream.next_for(B), stream.count_learner(B)), (None, None));
+    stream.receipt(A, receipt(3, 3));
+    assert_eq!((stream.unreceived_bytes(), stream.learner_bytes(B)), (0, 10));
+    stream.note_loaded(B);
+    assert_eq!(stream.next_for(B).and_then(|sent| sent.piece), Some(piece(3, 3, 1)));
+    assert_eq!((stream.count_learner(B), stream.counts(B)), (Some(2), true));
+    assert_eq!(stream.is_in_sync_due(B), None, "it lacks what was logged before it counted");
+    assert_eq!(stream.receipt(B, receipt(3, 3)), ReceiptOutcome::Advanced(3));
+    assert_eq!(stream.is_in_sync_due(B), Some(8), "the run of its process is named");
+    stream.check_invariants();
+    // What it has not received when its epoch begins, it gets in that.
+    stream.log(piece(3, 4, 1), 0);
+    stream.receipt(A, receipt(3, 4));
+    let report = stream.seal(4).expect("a later epoch");
+    assert_eq!((report.end, report.kept_after), (4, 3));
+    let mut stream = stream.reopen(4, &[(A, 4), (B, 3)]);
+    assert_eq!(stream.learners().count(), 0);
+    assert_eq!(stream.next_for(B).and_then(|sent| sent.piece), Some(piece(3, 4, 1)));
+}
+
+#[test]
+fn a_copy_that_is_loaded_goes_on_after_a_gap_or_is_given_up() {
+    let mut stream = leader(3, &[]);
+    stream.begin_learner(B, 8);
+    stream.log(piece(3, 1, 1), 0);
+    stream.log(piece(3, 2, 1), 0);
+    stream.note_loaded(B);
+    assert!(stream.next_for(B).is_some() && stream.next_for(B).is_some());
+    stream.disconnected(B);
+    assert_eq!(stream.reconnected(B, 3, 1), Ok(()));
+    assert_eq!(stream.next_for(B).and_then(|sent| sent.piece), Some(piece(3, 2, 1)));
+    stream.receipt(B, receipt(3, 2));
+    assert_eq!(stream.reconnected(B, 3, 1), Err(ResumeError::Lost { received: 2 }));
+    assert!(!stream.drop_learner(B) && stream.next_for(B).is_none(), "nobody waited for it");
+    assert_eq!(stream.receipt(B, receipt(3, 2)), ReceiptOutcome::NotInSync);
+    stream.check_invariants();
+}

@@ -342,8 +342,12 @@ impl Host {
                 self.hand_over(partition, true, shared);
                 self.send_to_copies(partition);
             }
-            CopyMessage::Stream(..) | CopyMessage::Sealed(_) => {
-                unreachable!("they are for the links")
+            CopyMessage::Stream(..)
+            | CopyMessage::Sealed(_)
+            | CopyMessage::Load(_)
+            | CopyMessage::LoadAgain(_) => unreachable!("they are for the links"),
+            CopyMessage::AskLoad(_) | CopyMessage::Loaded(..) => {
+                unreachable!("no host comes back in this world")
             }
         }
     }

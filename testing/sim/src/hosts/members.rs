@@ -69,6 +69,7 @@ impl Links {
                 release: 1,
             },
             incarnation: Incarnation(1),
+            joins: false,
             agreement: Agreement { name: "sim".into(), shape, hosts_digest: 1 },
             options,
             seed: seed ^ u64::from(host.0) << 32,
@@ -277,6 +278,9 @@ impl Links {
                 ToThread::Copy(message) => Said::Copy(message),
                 ToThread::Follow(piece) => Said::Follow(piece),
                 ToThread::Open(opening) => Said::Open(Box::new(opening)),
+                ToThread::Load(..) | ToThread::LoadAgain(..) => {
+                    unreachable!("no host comes back in this world")
+                }
             };
             match thread.host() == own {
                 true => done.to_sites.push(said),

@@ -291,6 +291,8 @@ impl Control {
 
     /// Begins a snapshot; an error says why there is none.
     fn begin_save(&mut self, prepared: Prepared) -> Result<(), String> {
+        let loads = self.check_nothing_loads("no snapshot begins");
+        loads.map_err(|failure| failure.message)?;
         let Prepared { request, place, origin, kind, part } = prepared;
         if let Some(part) = &part {
             self.check_part(part)?;
