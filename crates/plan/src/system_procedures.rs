@@ -246,7 +246,7 @@ system_procedures! {
         "Moves the leaders of a host's partitions to others, and stops it; with force 1 also where \
          that loses partitions.",
         &[&[("host", Integer)], &[("host", Integer), ("force", Integer)]],
-    ).administrators();
+    );
     Subscribe = procedure(
         "Pushes changes of topology and catalog to the connection.",
         &[&[], &[("topic", Text)]],

@@ -141,7 +141,7 @@ fn wrong_arguments_are_told() {
         (peer.call("@SystemCatalog", &[Text("WEATHER")]), -2, "WEATHER"),
         (peer.call("@SystemInformation", &[Text("WEATHER")]), -2, "WEATHER"),
         (peer.call("@GetPartitionKeys", &[Text("FLOAT")]), -2, "FLOAT"),
-        (peer.call("@StopNode", &[Int(99)]), -3, "not available to this client"),
+        (peer.call("@StopNode", &[Int(99)]), -2, "not member of cluster: 99"),
         (peer.call("@ExplainProc", &[Null]), -2, "name of a procedure"),
         (peer.call("@ExplainProc", &[Text("Nobody")]), -2, "Procedure Nobody not in catalog"),
         (peer.call("@SnapshotSave", &[Int(1)]), -2, "text of JSON"),
