@@ -20,6 +20,7 @@ pub mod gate;
 pub mod hand_over;
 pub mod index_hops;
 pub mod leading;
+pub mod learning;
 pub mod load;
 pub mod loading;
 pub mod names;

@@ -16,6 +16,7 @@
 //! [`CopyMessage::AskLoad`]: crate::follower::codec::CopyMessage::AskLoad
 
 use crate::follower::{Follower, FollowerLimits};
+use lockstep_base::elapsed::Elapsed;
 use lockstep_exec::snapshot::{
     DatabaseRestore, RestoreFault, SavedTable, SnapshotProgress, SnapshotTable,
 };
@@ -32,6 +33,8 @@ const PART_BYTES: usize = 128 * 1024;
 const RECORD_BYTES: usize = 8 * 1024;
 /// Parts that may be on their way.
 const PARTS_MAX: u32 = 16;
+/// Between two proposals to take a copy in sync.
+const PROPOSE_EVERY_US: u64 = 500_000;
 
 /// What a copy begins with.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,8 +96,8 @@ pub struct CopyLoads {
     current: Option<CurrentLoad>,
     /// Copies that have their data, and the attempts.
     loaded: Vec<(HostId, u32)>,
-    /// Those of them that the control plane is to take in sync.
-    proposed: Vec<HostId>,
+    /// Those of them that the control plane is to take in sync, and when that was proposed last.
+    proposed: Vec<(HostId, i64)>,
 }
 
 #[derive(Debug)]
@@ -140,7 +143,7 @@ impl CopyLoads {
             site.end_copy_snapshot();
         }
         self.loaded.retain(|(other, _)| *other != host);
-        self.proposed.retain(|other| *other != host);
+        self.proposed.retain(|(other, _)| *other != host);
         assert!(!self.hosts().any(|other| other == host), "the copy is given up");
     }
 
@@ -179,14 +182,18 @@ impl CopyLoads {
         self.current.is_none() && !self.waiting.is_empty()
     }
 
-    /// The control plane is asked to take a copy in sync: whether that is for the first time.
-    pub fn note_proposed(&mut self, host: HostId) -> bool {
-        let is_known = self.proposed.contains(&host);
+    /// Whether the control plane is to be asked now to take a copy in sync.
+    pub fn is_proposal_due(&mut self, host: HostId, now_us: i64) -> bool {
         assert!(self.hosts().any(|other| other == host), "a copy that is proposed is loaded");
-        if !is_known {
-            self.proposed.push(host);
+        let is_pending = |(other, at_us): &(HostId, i64)| {
+            *other == host && Elapsed::between_us(*at_us, now_us).us() < PROPOSE_EVERY_US
+        };
+        if self.proposed.iter().any(is_pending) {
+            return false;
         }
-        !is_known
+        self.proposed.retain(|(other, _)| *other != host);
+        self.proposed.push((host, now_us));
+        true
     }
 
     /// A copy has taken the parts of an attempt up to this one. True if it has all of them: it is

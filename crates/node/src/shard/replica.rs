@@ -218,7 +218,7 @@ impl Replicas {
             assert_eq!(site.partition(), placed.partition, "replicas come in their order");
             match slots[placed.partition.index()] {
                 ELSEWHERE if learned.contains(placed) => Replica {
-                    learning: Some(Box::new(LoadingHere::new())),
+                    learning: Some(Box::new(LoadingHere::default())),
                     ..Replica::following(facts, site, placed.host, catalog)
                 },
                 ELSEWHERE => Replica::following(facts, site, placed.host, catalog),

@@ -1,0 +1,287 @@
+//! What becomes of copies that are loaded, see [`crate::loading`]: what their leader decides
+//! ([`LoadingLeader`]), and how a copy goes from one attempt to the next ([`LearningCopy`]).
+
+use crate::follower::codec::CopyMessage;
+use crate::follower::{Follower, FollowerLimits};
+use crate::gate::SafePosition;
+use crate::leading::Leading;
+use crate::loading::{CopyLoads, LoadAsk, LoadPart, Loading, LoadingCopy, NumberedPart};
+use crate::placement::Placement;
+use lockstep_cluster::{Command, Copy, Epoch, Incarnation};
+use lockstep_plan::Catalog;
+use lockstep_plan_ir::StorageChange;
+use lockstep_site::{SchemaTask, Site};
+use lockstep_txn::EntryHeader;
+use lockstep_types::{HostId, PartitionId, ThreadId, TransactionId};
+use std::sync::Arc;
+
+/// A leader, as far as copies are concerned that are loaded from it.
+pub struct LoadingLeader<'l, H, A, C> {
+    /// The copies.
+    pub loads: &'l mut CopyLoads,
+    /// Its data.
+    pub site: &'l mut Site<H, A, C>,
+    /// Its stream; none before it leads.
+    pub leading: Option<&'l mut Leading>,
+    /// Who must have what is answered.
+    pub copies: &'l mut SafePosition,
+}
+
+/// What a leader does about a copy that is not in sync.
+#[derive(Debug, PartialEq, Eq)]
+pub enum LoadTurn {
+    /// The control plane is asked for a change.
+    Propose(Command),
+    /// The copy lacks too much, and begins again.
+    TooSlow(HostId),
+}
+
+impl<H, A, C: Clone> LoadingLeader<'_, H, A, C> {
+    /// A copy without data asks. True if answers have waited for it that may be safe now.
+    pub fn ask(&mut self, host: HostId, ask: LoadAsk) -> bool {
+        let counted = self.end(host);
+        self.loads.ask(host, ask, self.site);
+        counted
+    }
+
+    /// A copy is not loaded any more. True if answers have waited for it that may be safe now.
+    pub fn end(&mut self, host: HostId) -> bool {
+        self.loads.give_up(host, self.site);
+        let leading = self.leading.as_mut();
+        let counted = leading.is_some_and(|leading| leading.stream.drop_learner(host));
+        if counted {
+            self.copies.drop_copy(host);
+        }
+        counted
+    }
+
+    /// A copy begins again: what is to be said to it, and whether answers have waited for it that
+    /// may be safe now.
+    pub fn begin_again(&mut self, host: HostId) -> (Option<CopyMessage>, bool) {
+        let attempt = self.loads.attempt_of(host);
+        let counted = self.end(host);
+        (attempt.map(CopyMessage::LoadAgain), counted)
+    }
+
+    /// A copy has taken parts of what it is loaded from. True if it has all, and is to get what
+    /// was logged since.
+    pub fn note_taken(&mut self, host: HostId, taken: (u32, u32)) -> bool {
+        let Some(leading) = &mut self.leading else { return false };
+        let has_all = self.loads.note_taken(host, taken);
+        if has_all {
+            leading.stream.note_loaded(host);
+        }
+        has_all
+    }
+
+    /// A copy has sent a receipt, or time has passed: copies that lack little count, and those
+    /// that lack nothing that was answered are to be in sync.
+    pub fn attend(
+        &mut self,
+        placement: &Placement,
+        unsent_bytes_max: usize,
+        now_us: i64,
+    ) -> Vec<LoadTurn> {
+        let Some(leading) = &mut self.leading else { return Vec::new() };
+        let (stream, mut turns) = (&mut leading.stream, Vec::new());
+        for host in self.loads.hosts().collect::<Vec<_>>() {
+            if let Some(position) = stream.count_learner(host) {
+                self.copies.add_copy(host, position.max(self.copies.safe()));
+            }
+            if let Some(incarnation) = stream.is_in_sync_due(host) {
+                let partition = self.site.partition();
+                let command = in_sync(partition, (host, incarnation), placement);
+                if let Some(command) = command.filter(|_| self.loads.is_proposal_due(host, now_us))
+                {
+                    turns.push(LoadTurn::Propose(command));
+                }
+            } else if stream.learner_bytes(host) > unsent_bytes_max && !stream.counts(host) {
+                turns.push(LoadTurn::TooSlow(host));
+            }
+        }
+        turns
+    }
+
+    /// A copy that counts may be taken in sync at any moment: the command that takes its host out,
+    /// if it cannot go on. None for one that only begins again.
+    pub fn failed(&self, host: HostId) -> Option<Command> {
+        let stream = &self.leading.as_ref()?.stream;
+        let incarnation = stream.incarnation_of(host).filter(|_| stream.counts(host));
+        incarnation
+            .map(|incarnation| Command::HostLost { host, incarnation: Incarnation(incarnation) })
+    }
+
+    /// Another placement is in force: copies are loaded that it names, by leaders that stay. True
+    /// if answers have waited for others that may be safe now.
+    pub fn follow_placement(&mut self, placement: &Placement) -> bool {
+        if !self.loads.is_any() {
+            return false;
+        }
+        let partition = self.site.partition();
+        let epoch = placement.epoch_of(partition);
+        if self.leading.as_ref().is_none_or(|it| it.stream.epoch() != epoch) {
+            // The stream forgets them when it opens again.
+            self.loads.follow_epoch(epoch, self.site);
+            return false;
+        }
+        let named = placement.learning_of(partition);
+        let is_named = |host: &HostId| named.iter().any(|thread| thread.host() == *host);
+        let gone: Vec<HostId> = self.loads.hosts().filter(|it| !is_named(it)).collect();
+        gone.into_iter().fold(false, |counted, host| self.end(host) | counted)
+    }
+
+    /// The host of a copy whose snapshot has ended for another one to begin: it begins again.
+    pub fn overtaken(&self) -> Option<HostId> {
+        self.loads.overtaken(self.site)
+    }
+
+    /// Whether everything that was logged is to be put into the stream now, so that a copy can
+    /// begin.
+    pub fn is_about_to_begin(&self) -> bool {
+        self.loads.can_begin()
+    }
+
+    /// The next part for a copy, if there is one now.
+    pub fn step(&mut self, placement: &Placement) -> Option<(HostId, CopyMessage)> {
+        let named = placement.learning_of(self.site.partition());
+        let may_load = |host: HostId| named.iter().any(|thread| thread.host() == host);
+        let stream = &mut self.leading.as_mut()?.stream;
+        let (host, part) = self.loads.step(self.site, stream, may_load)?;
+        Some((host, CopyMessage::Load(part)))
+    }
+}
+
+/// The command that takes a copy in sync, if it is being loaded.
+fn in_sync(
+    partition: PartitionId,
+    (host, incarnation): (HostId, u64),
+    placement: &Placement,
+) -> Option<Command> {
+    let mut learned = placement.learning_of(partition).iter();
+    let thread = learned.find(|thread| thread.host() == host)?;
+    let epoch = Epoch(placement.epoch_of(partition).into());
+    let copy = Copy { host, thread: ThreadId(thread.index() as u16) };
+    let incarnation = Incarnation(incarnation);
+    Some(Command::InSync { partition, copy, incarnation, epoch })
+}
+
+/// A copy that is being loaded, from one attempt to the next.
+pub struct LearningCopy<H, A, C> {
+    copy: Option<LoadingCopy<H, A, C>>,
+    /// Attempts, the present one included.
+    attempts: u32,
+}
+
+/// What a part has brought.
+pub enum Learned<H, A, C> {
+    /// It is of another attempt.
+    Nothing,
+    /// More is to come; this is to be said to the leader.
+    More(CopyMessage),
+    /// All data are here, and this is to be said to the leader. Rows and bytes were taken.
+    Loaded(Box<Follower<H, A, C>>, CopyMessage, (u64, u64)),
+    /// The copy begins again: why.
+    Again(String),
+    /// It can never be loaded by this process: why.
+    Never(String),
+}
+
+impl<H, A, C> Default for LearningCopy<H, A, C> {
+    fn default() -> LearningCopy<H, A, C> {
+        LearningCopy { copy: None, attempts: 0 }
+    }
+}
+
+impl<H, A, C: Clone> LearningCopy<H, A, C> {
+    /// Whether its data are on their way, or have not been asked for.
+    pub fn is_loading(&self) -> bool {
+        self.attempts == 0 || self.copy.is_some()
+    }
+
+    /// Whether it has asked for its data.
+    pub fn has_asked(&self) -> bool {
+        self.attempts > 0
+    }
+
+    /// What it is loaded from has ended, unless its last attempt is another one. True if it is to
+    /// ask again: it has asked before.
+    pub fn ends(&mut self, attempt: Option<u32>) -> bool {
+        if attempt.is_some_and(|attempt| attempt != self.attempts) {
+            return false;
+        }
+        self.copy = None;
+        self.has_asked()
+    }
+
+    /// Begins an attempt in an epoch with an empty site at which the catalog is in force
+    /// ([`empty_site`]): what is to be said to the leader.
+    pub fn begin(&mut self, site: Site<H, A, C>, incarnation: u64, epoch: u32) -> CopyMessage {
+        assert!(site.is_idle() && site.log_sequence() == 0, "a copy begins without data");
+        self.attempts += 1;
+        let attempt = self.attempts;
+        self.copy = Some(LoadingCopy::new(site, attempt));
+        CopyMessage::AskLoad(LoadAsk { incarnation, epoch, attempt })
+    }
+
+    /// Takes a part, at a host with this version of the catalog.
+    pub fn take(
+        &mut self,
+        part: NumberedPart,
+        version: u64,
+        limits: FollowerLimits,
+    ) -> Learned<H, A, C> {
+        let NumberedPart { attempt, number, part } = part;
+        let Some(copy) = self.copy.take_if(|copy| copy.attempt() == attempt) else {
+            return Learned::Nothing;
+        };
+        if let LoadPart::Head(head) = &part {
+            let theirs = head.known.catalog_version;
+            if theirs != version {
+                return Learned::Never(format!(
+                    "its leader has version {theirs} of the catalog, and this host version \
+                     {version}"
+                ));
+            }
+        }
+        let progress = copy.progress();
+        let taken = CopyMessage::Loaded(attempt, number);
+        match copy.take(number, part, limits) {
+            Ok(Loading::More(copy)) => {
+                self.copy = Some(*copy);
+                Learned::More(taken)
+            }
+            Ok(Loading::Loaded(follower)) => Learned::Loaded(follower, taken, progress),
+            Err(problem) => Learned::Again(problem),
+        }
+    }
+}
+
+/// Brings the catalog of the cluster in force at an empty site of a copy that is to be loaded, at a
+/// time.
+///
+/// # Errors
+/// The text for the user.
+pub fn empty_site<H, A, C: Clone>(
+    mut site: Site<H, A, C>,
+    plan: &Catalog,
+    (catalog, catalog_version): (C, u64),
+    now_us: i64,
+) -> Result<Site<H, A, C>, String> {
+    site.begin_replay();
+    let mut tables: Vec<_> = plan.tables.values().collect();
+    tables.sort_by_key(|table| table.definition.id);
+    let create = |table| StorageChange::Create(Arc::clone(table));
+    let task = SchemaTask {
+        changes: tables.into_iter().map(|table| create(&table.definition)).collect(),
+        swap: None,
+        snapshot: None,
+        catalog_version,
+        catalog,
+        source: Arc::from(&[][..]),
+        advice: None,
+    };
+    let transaction = TransactionId::default();
+    let header = EntryHeader { transaction, timestamp_us: now_us, repeated: true };
+    let changed = site.replay_change(&header, &task, &[]);
+    changed.map_err(|failure| failure.message).map(|()| site)
+}
