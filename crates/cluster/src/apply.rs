@@ -107,7 +107,7 @@ impl ClusterState {
         self.coordinator = partitions[0].leader;
         self.partitions = partitions;
         self.epoch = Epoch(1);
-        self.hosts.values_mut().for_each(|record| record.state = HostState::Up);
+        self.hosts.values_mut().for_each(|record| record.take_part(Epoch(1)));
         Ok(Verdict::Applied)
     }
 
@@ -154,11 +154,12 @@ impl ClusterState {
         if !self.is_formed() || has_copies {
             return Err(Refusal::Phase);
         }
+        let epoch = self.epoch.next();
         let record = self.record(host, incarnation)?;
         if record.state == HostState::Up {
             return Ok(Verdict::Unchanged);
         }
-        record.state = HostState::Up;
+        record.take_part(epoch);
         if !self.shape.is_witness(host) {
             self.place_learning(host);
             // All hosts get another placement.
@@ -241,7 +242,7 @@ impl ClusterState {
         }
         for host in &resumed {
             let record = self.hosts.get_mut(host).expect("it was looked up above");
-            record.state = HostState::Up;
+            record.take_part(epoch);
         }
         self.epoch = epoch;
         if !self.serves(self.coordinator) {
@@ -309,9 +310,12 @@ impl ClusterState {
         (self.epoch, self.coordinator) = (epoch, coordinator);
     }
 
-    /// The host that is up with the lowest number; the present one if there is none.
+    /// The host that is up and has a copy with the lowest number; the present one if there is none.
+    /// One that has none may have joined just now, and wait for the catalog from the coordinator.
     fn new_coordinator(&self) -> HostId {
-        self.hosts.keys().copied().find(|host| self.serves(*host)).unwrap_or(self.coordinator)
+        let has_copy = |host: &HostId| self.partitions_of(*host).next().is_some();
+        let mut hosts = self.hosts.keys().copied().filter(|host| self.serves(*host));
+        hosts.find(has_copy).unwrap_or(self.coordinator)
     }
 
     fn remove_copy(&mut self, number: usize, host: HostId, epoch: Epoch) {

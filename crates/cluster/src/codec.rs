@@ -11,7 +11,7 @@ use lockstep_base::bytes::{ByteReader, ByteWriter, text};
 use lockstep_types::{HostId, PartitionId, ThreadId};
 
 /// Version of the byte form of [`ClusterState`].
-const STATE_VERSION: u8 = 2;
+const STATE_VERSION: u8 = 3;
 /// Bytes of a name or an address, at most.
 pub(crate) const TEXT_BYTES_MAX: usize = 1024;
 
@@ -163,6 +163,7 @@ fn put_record(output: &mut Vec<u8>, record: &HostRecord) {
         HostState::Up => 1,
         HostState::Down => 2,
     });
+    output.put_varint(record.up_since.0);
     output.put_u8(match record.vote {
         Vote::None => 0,
         Vote::Learner => 1,
@@ -181,6 +182,7 @@ fn read_record(input: &mut ByteReader<'_>) -> Result<HostRecord, FormatError> {
         2 => HostState::Down,
         found => return Err(FormatError::Value { field: "host state", found: u64::from(found) }),
     };
+    let up_since = read_epoch(input)?;
     let vote = match input.u8()? {
         0 => Vote::None,
         1 => Vote::Learner,
@@ -188,7 +190,7 @@ fn read_record(input: &mut ByteReader<'_>) -> Result<HostRecord, FormatError> {
         found => return Err(FormatError::Value { field: "vote", found: u64::from(found) }),
     };
     let last_proposal = (read_incarnation(input)?, input.varint()?);
-    Ok(HostRecord { description, incarnation, joined_in, state, vote, last_proposal })
+    Ok(HostRecord { description, incarnation, joined_in, state, up_since, vote, last_proposal })
 }
 
 fn put_partition(output: &mut Vec<u8>, partition: &PartitionState) {

@@ -89,6 +89,8 @@ pub struct HostRecord {
     pub joined_in: Incarnation,
     /// Whether it takes part.
     pub state: HostState,
+    /// The epoch in which it took part last after it did not.
+    pub up_since: Epoch,
     /// What it is to the Raft group.
     pub vote: Vote,
     /// The last proposal of it that was applied: incarnation and number. A proposal that is not
@@ -104,9 +106,16 @@ impl HostRecord {
             incarnation,
             joined_in: incarnation,
             state: HostState::Joining,
+            up_since: Epoch(0),
             vote: Vote::None,
             last_proposal: (Incarnation(0), 0),
         }
+    }
+
+    /// It takes part from an epoch on.
+    pub(crate) fn take_part(&mut self, epoch: Epoch) {
+        assert!(epoch > self.up_since, "a host that is up was not, before");
+        (self.state, self.up_since) = (HostState::Up, epoch);
     }
 
     /// Its identity in the Raft group.

@@ -17,7 +17,7 @@ impl ClusterPlacement {
             hosts: shape.hosts,
             sites: shape.sites_per_host,
             copies: shape.k + 1,
-            up: (0..shape.hosts).map(HostId).collect(),
+            up: (0..shape.hosts).map(|host| (HostId(host), 1)).collect(),
             epoch: Epoch(0).next().0,
             coordinator: partitions[0].leader,
             partitions: partitions.iter().map(partition).collect(),
@@ -35,7 +35,10 @@ impl ClusterPlacement {
             hosts: state.shape.hosts,
             sites: state.shape.sites_per_host,
             copies: state.shape.k + 1,
-            up: up.map(|(host, _)| *host).filter(|host| !state.shape.is_witness(*host)).collect(),
+            up: up
+                .filter(|(host, _)| !state.shape.is_witness(**host))
+                .map(|(host, record)| (*host, record.up_since.0))
+                .collect(),
             epoch: state.epoch.0,
             coordinator: state.coordinator,
             partitions: state.partitions.iter().map(partition).collect(),

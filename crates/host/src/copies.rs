@@ -10,7 +10,7 @@
 //! surroundings ([`Copies::take_to_log`]). Where that is synchronous, receipts wait for it.
 
 use crate::follower::codec::{CopyMessage, OfCopy};
-use crate::loading::{LoadPart, NumberedPart};
+use crate::loading::{Attempt, LoadPart, NumberedPart};
 use crate::placement::Placement;
 use lockstep_txn::replica::{
     CopyPlan, EpochHistory, FollowerStream, NotTaken, Piece, Receipt, Receipts, ReplicaFaults,
@@ -58,7 +58,7 @@ pub enum ToThread {
     Load(PartitionId, NumberedPart),
     /// To the site of a copy here: what it is loaded from has ended, unless this attempt, if one is
     /// named, is not its last one.
-    LoadAgain(PartitionId, Option<u32>),
+    LoadAgain(PartitionId, Option<Attempt>),
 }
 
 /// What is to be sent, and to which thread of which host.
@@ -356,7 +356,8 @@ impl Copies {
         let Some(learned) = self.learned.get_mut(&partition) else { return false };
         learned.leader = placement.leader_of(partition);
         let site = learned.site;
-        if placement.followers_of(partition).contains(&site) {
+        // It may lead already: this host may have missed the epoch in which it came in sync.
+        if learned.leader == site || placement.followers_of(partition).contains(&site) {
             assert!(self.followed.contains_key(&partition), "a copy in sync gets entries");
             self.learned.remove(&partition);
             return false;

@@ -162,7 +162,7 @@ mod tests {
             hosts: 2,
             sites: 1,
             copies: 2,
-            up: vec![HostId(0), HostId(1)],
+            up: vec![(HostId(0), 1), (HostId(1), 1)],
             epoch: 9,
             coordinator: HostId(0),
             partitions: partitions.into_iter().map(partition).collect(),

@@ -5,7 +5,7 @@ use crate::follower::codec::CopyMessage;
 use crate::follower::{Follower, FollowerLimits};
 use crate::gate::SafePosition;
 use crate::leading::Leading;
-use crate::loading::{CopyLoads, LoadAsk, LoadPart, Loading, LoadingCopy, NumberedPart};
+use crate::loading::{Attempt, CopyLoads, LoadAsk, LoadPart, Loading, LoadingCopy, NumberedPart};
 use crate::placement::Placement;
 use lockstep_cluster::{Command, Copy, Epoch, Incarnation};
 use lockstep_plan::Catalog;
@@ -41,6 +41,7 @@ impl<H, A, C: Clone> LoadingLeader<'_, H, A, C> {
     pub fn ask(&mut self, host: HostId, ask: LoadAsk) -> bool {
         let counted = self.end(host);
         self.loads.ask(host, ask, self.site);
+        assert!(self.loads.is_any(), "a copy that asks waits");
         counted
     }
 
@@ -52,6 +53,8 @@ impl<H, A, C: Clone> LoadingLeader<'_, H, A, C> {
         if counted {
             self.copies.drop_copy(host);
         }
+        assert!(self.loads.attempt_of(host).is_none(), "the copy has no attempt");
+        assert!(!self.copies.hosts().any(|other| other == host) || !counted, "it does not count");
         counted
     }
 
@@ -60,14 +63,16 @@ impl<H, A, C: Clone> LoadingLeader<'_, H, A, C> {
     pub fn begin_again(&mut self, host: HostId) -> (Option<CopyMessage>, bool) {
         let attempt = self.loads.attempt_of(host);
         let counted = self.end(host);
+        assert!(self.loads.attempt_of(host).is_none(), "another attempt begins");
         (attempt.map(CopyMessage::LoadAgain), counted)
     }
 
     /// A copy has taken parts of what it is loaded from. True if it has all, and is to get what
     /// was logged since.
-    pub fn note_taken(&mut self, host: HostId, taken: (u32, u32)) -> bool {
+    pub fn note_taken(&mut self, host: HostId, taken: (Attempt, u32)) -> bool {
         let Some(leading) = &mut self.leading else { return false };
         let has_all = self.loads.note_taken(host, taken);
+        assert!(!has_all || self.loads.attempt_of(host) == Some(taken.0), "it is of that attempt");
         if has_all {
             leading.stream.note_loaded(host);
         }
@@ -99,6 +104,7 @@ impl<H, A, C: Clone> LoadingLeader<'_, H, A, C> {
                 turns.push(LoadTurn::TooSlow(host));
             }
         }
+        assert!(turns.len() <= self.loads.hosts().count(), "one turn for each copy");
         turns
     }
 
@@ -113,21 +119,26 @@ impl<H, A, C: Clone> LoadingLeader<'_, H, A, C> {
 
     /// Another placement is in force: copies are loaded that it names, by leaders that stay. True
     /// if answers have waited for others that may be safe now.
-    pub fn follow_placement(&mut self, placement: &Placement) -> bool {
+    pub fn follow_placement(&mut self, before: &Placement, placement: &Placement) -> bool {
         if !self.loads.is_any() {
             return false;
         }
         let partition = self.site.partition();
+        let named = placement.learning_of(partition);
+        let is_named = |host: HostId| named.iter().any(|thread| thread.host() == host);
+        // What another run of its process has asked for, or has, is void.
+        let is_lost = |host| !is_named(host) || placement.is_back_since(before, host);
+        self.loads.forget_asks(is_lost);
         let epoch = placement.epoch_of(partition);
         if self.leading.as_ref().is_none_or(|it| it.stream.epoch() != epoch) {
             // The stream forgets them when it opens again.
             self.loads.follow_epoch(epoch, self.site);
             return false;
         }
-        let named = placement.learning_of(partition);
-        let is_named = |host: &HostId| named.iter().any(|thread| thread.host() == *host);
-        let gone: Vec<HostId> = self.loads.hosts().filter(|it| !is_named(it)).collect();
-        gone.into_iter().fold(false, |counted, host| self.end(host) | counted)
+        let gone: Vec<HostId> = self.loads.hosts().filter(|host| is_lost(*host)).collect();
+        let counted = gone.into_iter().fold(false, |counted, host| self.end(host) | counted);
+        assert!(self.loads.hosts().all(is_named), "copies are loaded that the placement names");
+        counted
     }
 
     /// The host of a copy whose snapshot has ended for another one to begin: it begins again.
@@ -147,6 +158,7 @@ impl<H, A, C: Clone> LoadingLeader<'_, H, A, C> {
         let may_load = |host: HostId| named.iter().any(|thread| thread.host() == host);
         let stream = &mut self.leading.as_mut()?.stream;
         let (host, part) = self.loads.step(self.site, stream, may_load)?;
+        assert_eq!(self.loads.attempt_of(host), Some(part.attempt), "it is of the present attempt");
         Some((host, CopyMessage::Load(part)))
     }
 }
@@ -168,8 +180,8 @@ fn in_sync(
 /// A copy that is being loaded, from one attempt to the next.
 pub struct LearningCopy<H, A, C> {
     copy: Option<LoadingCopy<H, A, C>>,
-    /// Attempts, the present one included.
-    attempts: u32,
+    /// The present attempt, or the last one.
+    attempt: Option<Attempt>,
 }
 
 /// What a part has brought.
@@ -188,28 +200,29 @@ pub enum Learned<H, A, C> {
 
 impl<H, A, C> Default for LearningCopy<H, A, C> {
     fn default() -> LearningCopy<H, A, C> {
-        LearningCopy { copy: None, attempts: 0 }
+        LearningCopy { copy: None, attempt: None }
     }
 }
 
 impl<H, A, C: Clone> LearningCopy<H, A, C> {
     /// Whether its data are on their way, or have not been asked for.
     pub fn is_loading(&self) -> bool {
-        self.attempts == 0 || self.copy.is_some()
+        !self.has_asked() || self.copy.is_some()
     }
 
     /// Whether it has asked for its data.
     pub fn has_asked(&self) -> bool {
-        self.attempts > 0
+        self.attempt.is_some()
     }
 
     /// What it is loaded from has ended, unless its last attempt is another one. True if it is to
     /// ask again: it has asked before.
-    pub fn ends(&mut self, attempt: Option<u32>) -> bool {
-        if attempt.is_some_and(|attempt| attempt != self.attempts) {
+    pub fn ends(&mut self, attempt: Option<Attempt>) -> bool {
+        if attempt.is_some() && attempt != self.attempt {
             return false;
         }
         self.copy = None;
+        assert!(self.attempt.is_none_or(|it| it.number > 0), "attempts have numbers from 1");
         self.has_asked()
     }
 
@@ -217,10 +230,12 @@ impl<H, A, C: Clone> LearningCopy<H, A, C> {
     /// ([`empty_site`]): what is to be said to the leader.
     pub fn begin(&mut self, site: Site<H, A, C>, incarnation: u64, epoch: u32) -> CopyMessage {
         assert!(site.is_idle() && site.log_sequence() == 0, "a copy begins without data");
-        self.attempts += 1;
-        let attempt = self.attempts;
+        let number = self.attempt.map_or(0, |before| before.number) + 1;
+        let attempt = Attempt { incarnation, number };
+        self.attempt = Some(attempt);
         self.copy = Some(LoadingCopy::new(site, attempt));
-        CopyMessage::AskLoad(LoadAsk { incarnation, epoch, attempt })
+        assert!(self.is_loading() && self.has_asked(), "its data are on their way");
+        CopyMessage::AskLoad(LoadAsk { epoch, attempt })
     }
 
     /// Takes a part, at a host with this version of the catalog.
@@ -244,6 +259,8 @@ impl<H, A, C: Clone> LearningCopy<H, A, C> {
             }
         }
         let progress = copy.progress();
+        assert_eq!(self.attempt, Some(attempt), "parts of the present attempt are taken");
+        assert!(self.copy.is_none(), "the copy is given back when more is to come");
         let taken = CopyMessage::Loaded(attempt, number);
         match copy.take(number, part, limits) {
             Ok(Loading::More(copy)) => {
@@ -267,6 +284,7 @@ pub fn empty_site<H, A, C: Clone>(
     (catalog, catalog_version): (C, u64),
     now_us: i64,
 ) -> Result<Site<H, A, C>, String> {
+    assert_eq!(site.log_sequence(), 0, "the site is empty");
     site.begin_replay();
     let mut tables: Vec<_> = plan.tables.values().collect();
     tables.sort_by_key(|table| table.definition.id);

@@ -24,6 +24,7 @@ pub mod learning;
 pub mod load;
 pub mod loading;
 pub mod names;
+pub mod other_host;
 pub mod partition;
 pub mod placement;
 pub mod recovery;

@@ -69,19 +69,26 @@ pub enum LoadPart {
 /// A copy asks to be loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoadAsk {
-    /// The run of its process.
-    pub incarnation: u64,
     /// The epoch of the partition that it knows.
     pub epoch: u32,
-    /// Its attempts, this one included.
-    pub attempt: u32,
+    /// The attempt that begins.
+    pub attempt: Attempt,
+}
+
+/// An attempt of a copy to be loaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Attempt {
+    /// The run of its process.
+    pub incarnation: u64,
+    /// The attempts of that run, this one included.
+    pub number: u32,
 }
 
 /// A part of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NumberedPart {
     /// The attempt.
-    pub attempt: u32,
+    pub attempt: Attempt,
     /// The number of the part, from 1.
     pub number: u32,
     /// The part.
@@ -95,7 +102,7 @@ pub struct CopyLoads {
     waiting: VecDeque<(HostId, LoadAsk)>,
     current: Option<CurrentLoad>,
     /// Copies that have their data, and the attempts.
-    loaded: Vec<(HostId, u32)>,
+    loaded: Vec<(HostId, Attempt)>,
     /// Those of them that the control plane is to take in sync, and when that was proposed last.
     proposed: Vec<(HostId, i64)>,
 }
@@ -103,7 +110,7 @@ pub struct CopyLoads {
 #[derive(Debug)]
 struct CurrentLoad {
     host: HostId,
-    attempt: u32,
+    attempt: Attempt,
     /// The number of the part that was sent last.
     sent: u32,
     /// The number of the part that the copy has taken last.
@@ -153,6 +160,19 @@ impl CopyLoads {
         (!site.has_copy_snapshot()).then_some(current.host)
     }
 
+    /// The leader follows another one: all copies ask that one.
+    pub fn give_up_all<H, A, C: Clone>(&mut self, site: &mut Site<H, A, C>) {
+        site.end_copy_snapshot();
+        *self = CopyLoads::default();
+        assert!(!site.has_copy_snapshot(), "a copy that follows holds nothing for others");
+    }
+
+    /// Copies ask no more at hosts that are lost, or have asked in another run.
+    pub fn forget_asks(&mut self, is_lost: impl Fn(HostId) -> bool) {
+        self.waiting.retain(|(host, _)| !is_lost(*host));
+        assert!(self.waiting.iter().all(|(host, _)| !is_lost(*host)), "who is lost asks no more");
+    }
+
     /// The partition has another epoch: a copy that is not in sync asks again, or has done so.
     pub fn follow_epoch<H, A, C: Clone>(&mut self, epoch: u32, site: &mut Site<H, A, C>) {
         self.waiting.retain(|(_, ask)| ask.epoch >= epoch);
@@ -165,7 +185,7 @@ impl CopyLoads {
     }
 
     /// The attempt of a copy that is being loaded, or is loaded.
-    pub fn attempt_of(&self, host: HostId) -> Option<u32> {
+    pub fn attempt_of(&self, host: HostId) -> Option<Attempt> {
         let loading = self.current.iter().map(|current| (current.host, current.attempt));
         let mut all = loading.chain(self.loaded.iter().copied());
         all.find(|(other, _)| *other == host).map(|(_, attempt)| attempt)
@@ -198,7 +218,7 @@ impl CopyLoads {
 
     /// A copy has taken the parts of an attempt up to this one. True if it has all of them: it is
     /// to get entries.
-    pub fn note_taken(&mut self, host: HostId, (attempt, number): (u32, u32)) -> bool {
+    pub fn note_taken(&mut self, host: HostId, (attempt, number): (Attempt, u32)) -> bool {
         let is_of = |current: &&mut CurrentLoad| current.host == host && current.attempt == attempt;
         let Some(current) = self.current.as_mut().filter(is_of) else { return false };
         current.taken = current.taken.max(number.min(current.sent));
@@ -259,7 +279,7 @@ impl CopyLoads {
         site.set_followed(true);
         let (begun, known) = site.begin_copy(RECORD_BYTES)?;
         let (host, ask) = self.waiting.remove(place).expect("it was found there");
-        let (position, history) = stream.begin_learner(host, ask.incarnation);
+        let (position, history) = stream.begin_learner(host, ask.attempt.incarnation);
         assert_eq!(position, begun.sequence, "the copy goes on after its data");
         let tables = begun.tables.iter().map(saved_table).collect();
         let (source, digest) = (begun.source, begun.digest);
@@ -285,7 +305,7 @@ fn saved_table(table: &SnapshotTable) -> SavedTable {
 /// A copy that is being loaded.
 pub struct LoadingCopy<H, A, C> {
     partition: PartitionId,
-    attempt: u32,
+    attempt: Attempt,
     /// The number of the part that was taken last.
     taken: u32,
     /// Empty, with the catalog in force.
@@ -305,13 +325,13 @@ pub enum Loading<H, A, C> {
 
 impl<H, A, C: Clone> LoadingCopy<H, A, C> {
     /// An attempt, with an empty site at which the catalog of the cluster is in force.
-    pub fn new(site: Site<H, A, C>, attempt: u32) -> LoadingCopy<H, A, C> {
+    pub fn new(site: Site<H, A, C>, attempt: Attempt) -> LoadingCopy<H, A, C> {
         let partition = site.partition();
         LoadingCopy { partition, attempt, taken: 0, site, restore: None, rows: 0, bytes: 0 }
     }
 
     /// The attempt.
-    pub fn attempt(&self) -> u32 {
+    pub fn attempt(&self) -> Attempt {
         self.attempt
     }
 

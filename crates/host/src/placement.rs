@@ -22,8 +22,8 @@ pub struct Placement {
     /// Number of hosts, those that are lost included.
     hosts: u32,
     copies_each: u8,
-    /// The hosts that take part, ascending.
-    up: Box<[HostId]>,
+    /// The hosts that take part, ascending, and the epoch since which each does.
+    up: Box<[(HostId, u64)]>,
     epoch: u64,
     /// By partition, where its leader is.
     leaders: Box<[ThreadId]>,
@@ -56,8 +56,8 @@ pub struct ClusterPlacement {
     pub sites: u16,
     /// Copies of each partition when no host is lost: K + 1.
     pub copies: u8,
-    /// The hosts that take part, ascending.
-    pub up: Vec<HostId>,
+    /// The hosts that take part, ascending, and the epoch since which each does.
+    pub up: Vec<(HostId, u64)>,
     /// The number of the placement; a later one has a greater number.
     pub epoch: u64,
     /// The host that has the coordinator, at its first site.
@@ -138,7 +138,7 @@ impl Placement {
         };
         let partitions: Vec<PartitionPlacement> = leaders.map(alone).collect();
         let coordinator = partitions[0].leader;
-        let up = (0..hosts).map(HostId).collect();
+        let up = (0..hosts).map(|host| (HostId(host), FIRST_EPOCH)).collect();
         let sites = sites as u16;
         let epoch = FIRST_EPOCH;
         let cluster = ClusterPlacement {
@@ -219,7 +219,10 @@ impl Placement {
                 );
             }
         }
-        assert!(self.up.is_sorted() && self.up.iter().all(|host| host.0 < self.hosts), "hosts");
+        assert!(
+            self.up.is_sorted() && self.up.iter().all(|(host, _)| host.0 < self.hosts),
+            "hosts"
+        );
         let is_here = self.coordinator.host() == self.host;
         assert!(!is_here || self.coordinator.index() < site_count, "the coordinator is at a site");
         assert!(site_count < LINKS_LIMIT, "a host has numbers for its threads");
@@ -253,12 +256,37 @@ impl Placement {
 
     /// The hosts of the cluster that take part, ascending.
     pub fn hosts(&self) -> impl Iterator<Item = HostId> + '_ {
-        self.up.iter().copied()
+        self.up.iter().map(|(host, _)| *host)
     }
 
     /// Whether a host takes part.
     pub fn is_up(&self, host: HostId) -> bool {
-        self.up.contains(&host)
+        self.up_since(host).is_some()
+    }
+
+    /// The epoch since which a host takes part, if it does.
+    fn up_since(&self, host: HostId) -> Option<u64> {
+        self.up.iter().find(|(up, _)| *up == host).map(|(_, since)| *since)
+    }
+
+    /// Whether a host takes part that did not since a placement before, at least for a while: what
+    /// was between it and the others is lost.
+    pub fn is_back_since(&self, before: &Placement, host: HostId) -> bool {
+        self.is_up(host) && self.up_since(host) != before.up_since(host)
+    }
+
+    /// Whether a host takes part that is heard again since a placement before: it, or this one, did
+    /// not take part meanwhile.
+    pub fn is_heard_since(&self, before: &Placement, other: HostId) -> bool {
+        let is_own_back = self.is_back_since(before, self.host);
+        self.is_up(other) && (is_own_back || self.is_back_since(before, other))
+    }
+
+    /// Whether what leads a partition is another one than in a placement before, or its host was
+    /// away meanwhile: what was said to it, and what it said, may be lost.
+    pub fn is_leader_lost_since(&self, before: &Placement, partition: PartitionId) -> bool {
+        let leader = self.leader_of(partition);
+        leader != before.leader_of(partition) || self.is_back_since(before, leader.host())
     }
 
     /// The hosts that may not answer any more what was handed to them in a placement before: they
@@ -273,7 +301,10 @@ impl Placement {
                 is_moved && self.copies[of.index()].handed_over != Some(before.epoch_of(of))
             }) || before.coordinator.host() == *host && before.coordinator != self.coordinator
         };
-        let is_lost = |host: &HostId| before.is_up(*host) && !self.is_up(*host);
+        // Nothing that was handed to a host while it was away has come to it.
+        let is_lost = |host: &HostId| {
+            before.is_up(*host) && !self.is_up(*host) || self.is_back_since(before, *host)
+        };
         let hosts = (0..before.hosts).map(HostId);
         hosts.filter(|host| is_lost(host) || is_deposed(host)).collect()
     }
@@ -414,7 +445,7 @@ mod tests {
                 hosts: 4,
                 sites: 2,
                 copies: 2,
-                up: up.iter().map(|host| HostId(*host)).collect(),
+                up: up.iter().map(|host| (HostId(*host), 1)).collect(),
                 epoch,
                 coordinator: HostId(coordinator),
                 partitions: leaders.map(partition).to_vec(),

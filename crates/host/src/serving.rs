@@ -2,6 +2,7 @@
 //! majority of the cluster, and not after the others have put it out.
 
 use lockstep_cluster::{Control, HostState, Standing};
+use lockstep_types::HostId;
 
 /// How far a host is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,6 +85,27 @@ impl Serving {
     pub fn may_answer(control: &Control, now_us: u64) -> bool {
         let until_us = |partition| control.answers_until_us(partition, now_us).unwrap_or(0);
         control.leases().led().into_iter().all(|partition| until_us(partition) > now_us)
+    }
+
+    /// Whether the cluster runs, and this host, which has nothing, may ask to take part in it.
+    pub fn may_join(control: &Control) -> bool {
+        let member = control.member();
+        let Some(state) = control.state().filter(|state| state.is_formed()) else { return false };
+        let record = &state.hosts[&member.host()];
+        let is_listed = record.incarnation == member.incarnation();
+        let has_copies = state.partitions_of(member.host()).next().is_some();
+        is_listed && control.votes_if_needed() && record.state != HostState::Up && !has_copies
+    }
+
+    /// Whether the cluster is formed and this host may serve in it, at a time of the clock that
+    /// leases are counted by, once it is connected with the hosts that `agrees` gives.
+    pub fn may_begin(control: &Control, agrees: impl Fn(HostId) -> bool, now_us: u64) -> bool {
+        let Some(state) = control.state().filter(|state| state.is_formed()) else { return false };
+        let up = state.hosts.iter().filter(|(_, record)| record.state == HostState::Up);
+        let own = control.member().host();
+        let mut others = up.map(|(host, _)| *host).filter(|host| *host != own);
+        let is_member = control.is_up() && control.standing() == Standing::Majority;
+        is_member && others.all(agrees) && Serving::may_answer(control, now_us)
     }
 
     /// What has changed by a time, of the clock that leases are counted by; to be asked until it is

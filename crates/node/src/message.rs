@@ -15,7 +15,7 @@ use lockstep_host::copies::{FollowedPiece, Opening};
 use lockstep_host::follower::codec::OfCopy;
 use lockstep_host::hand_over::PlannedMove;
 use lockstep_host::index_hops::ViaKey;
-use lockstep_host::loading::NumberedPart;
+use lockstep_host::loading::{Attempt, NumberedPart};
 use lockstep_host::placement::Placement;
 use lockstep_host::statements::StatementVia;
 use lockstep_site::{
@@ -466,7 +466,7 @@ pub enum Envelope {
     Load(Box<(PartitionId, NumberedPart)>),
     /// From the thread of the links: what a copy here is loaded from has ended, unless its last
     /// attempt is another one than that which is named.
-    LoadAgain(PartitionId, Option<u32>),
+    LoadAgain(PartitionId, Option<Attempt>),
     /// From the thread of the links: another placement is in force.
     Placement(Arc<Placement>),
     /// From the thread of the links: the leaders that are to be moved.

@@ -3,7 +3,8 @@
 //! the clocks, the network and the faults.
 //!
 //! Each host has a clock of its own, with an offset and a drift, and is stopped for a while now and
-//! then. It is lost because a majority of the others has decided so. What it answers is tested
+//! then. It is lost because a majority of the others has decided so; most lost hosts are started
+//! again, without data, and load their copies. What a host answers is tested
 //! against the leases that it has by its own clock. Connections keep their order, stand still while
 //! they are cut, in one direction or both, and lose what is in flight when their session ends.
 //!
@@ -17,6 +18,7 @@ use lockstep_cluster::{ClusterState, HostState, Options, Shape};
 use lockstep_host::copies::{FollowedPiece, Opening};
 use lockstep_host::follower::codec::OfCopy;
 use lockstep_host::hand_over::PlannedMove;
+use lockstep_host::loading::{Attempt, NumberedPart};
 use lockstep_host::placement::{ClusterPlacement, Placement};
 use lockstep_host::recovery::LoggedChange;
 use lockstep_host::schema::change::CatalogChange;
@@ -37,18 +39,20 @@ mod epochs;
 mod hops;
 mod host;
 mod judge;
+mod learning;
 mod members;
 mod moves;
 mod network;
 mod replica;
 mod report;
 mod rest;
+mod returns;
 mod unavailable;
 
 use host::Host;
 use judge::Judge;
 use members::{Done, Links};
-use network::{Clock, Network};
+use network::Network;
 pub use report::{HostFaults, Report};
 
 /// Between two ticks of a host.
@@ -98,6 +102,12 @@ enum Said {
     FromPartition(FromPartition),
     Copy(OfCopy),
     Follow(FollowedPiece),
+    /// To a copy here: a part of what it is loaded from, or the end of that.
+    Load(PartitionId, NumberedPart),
+    LoadAgain(PartitionId, Option<Attempt>),
+    /// A host that joins asks for the catalog, and gets it.
+    AskCatalog(HostId),
+    GiveCatalog(u64),
     Open(Box<Opening>),
     Placement(Arc<Placement>),
     /// A client changes the schema.
@@ -111,10 +121,29 @@ enum Said {
 }
 
 enum Event {
-    Datagram { from: usize, bytes: Vec<u8> },
-    Message { from: usize, session: u32, said: Said },
-    ToSite(Said),
-    Tick,
+    Datagram {
+        from: usize,
+        session: u32,
+        bytes: Vec<u8>,
+    },
+    Message {
+        from: usize,
+        session: u32,
+        said: Said,
+    },
+    /// To a run of a host's process.
+    ToSite(u64, Said),
+    Tick(u64),
+    /// A session with another host begins at a run of a host's process.
+    Session {
+        run: u64,
+        peer: usize,
+        session: u32,
+    },
+    /// A host is started again.
+    Start,
+    /// An operator stops a process that was put out.
+    Stop(u64),
     Call(usize, Request),
     Change(usize),
 }
@@ -175,6 +204,7 @@ impl Shared {
 
 /// A process.
 struct Process {
+    run: u64,
     links: Links,
     host: Host,
     paused_until_us: u64,
@@ -199,6 +229,15 @@ struct Cluster {
     changes_one_in: u64,
     /// Leaders are moved on purpose.
     moves_leaders: bool,
+    /// Hosts that are lost are started again.
+    returns: bool,
+    first: ClusterPlacement,
+    options: Options,
+    seed: u64,
+    /// By host, its last run.
+    runs: Vec<u64>,
+    /// By pair of hosts with their runs, when they are connected again.
+    connecting: BTreeMap<returns::Pair, u64>,
     report: Report,
 }
 
@@ -218,28 +257,6 @@ pub fn run_seed(seed: u64, calls: usize, faults: HostFaults) -> Result<Report, F
             })
         }
     }
-}
-
-fn shape_of(random: &mut SeededRandom) -> Shape {
-    let shapes = [
-        (1, 1, 0),
-        (2, 1, 0),
-        (3, 1, 0),
-        (2, 1, 1),
-        (3, 2, 1),
-        (3, 2, 1),
-        (3, 2, 1),
-        (3, 1, 2),
-        (3, 2, 2),
-        (4, 1, 1),
-        (4, 2, 1),
-        (5, 2, 1),
-        (5, 3, 2),
-        (6, 1, 2),
-        (7, 2, 1),
-    ];
-    let (hosts, sites_per_host, k) = shapes[random.below(shapes.len() as u64) as usize];
-    Shape { hosts, witnesses: 0, sites_per_host, partitions_per_site: 1, k }
 }
 
 /// The limits of all sites of a run.
@@ -266,7 +283,7 @@ fn limits_of(random: &mut SeededRandom, shape: &Shape, faults: &HostFaults) -> S
 impl Cluster {
     fn new(seed: u64, faults: HostFaults) -> Cluster {
         let mut random = SeededRandom::new(seed ^ 0x05e7_e7a1);
-        let shape = shape_of(&mut random);
+        let shape = begin::shape_of(&mut random);
         let placement = ClusterPlacement::first(&shape).expect("the shapes fit");
         let options = Options { proposal_timeout_us: 1_000_000, ..Options::default() };
         let limits = limits_of(&mut random, &shape, &faults);
@@ -302,6 +319,12 @@ impl Cluster {
             loses_partitions,
             changes_one_in,
             moves_leaders: shape.k > 0 && seed.is_multiple_of(3),
+            returns: shape.k > 0 && !seed.is_multiple_of(4),
+            runs: vec![0; shape.hosts as usize],
+            connecting: BTreeMap::new(),
+            first: placement,
+            options,
+            seed,
             shape,
             shared,
             processes: Vec::new(),
@@ -313,21 +336,10 @@ impl Cluster {
             report: Report::default(),
         };
         for host in 0..shape.hosts {
-            cluster.start(HostId(host), &placement, options, seed);
+            cluster.processes.push(None);
+            cluster.start(HostId(host));
         }
         cluster
-    }
-
-    fn start(&mut self, id: HostId, placement: &ClusterPlacement, options: Options, seed: u64) {
-        let clock = Clock::new(&mut self.shared.random, options.clock_drift_ppm);
-        let placement = Placement::of_cluster(id, placement);
-        let (_, wall_us) = clock.at(self.now_us);
-        let times = (seed, self.now_us);
-        let links = Links::new(&placement, (self.shape, options), clock, times, self.shared.faults);
-        let host = Host::new(placement, &self.shared, wall_us as i64);
-        self.processes.push(Some(Process { links, host, paused_until_us: 0 }));
-        let first_us = self.now_us + self.shared.random.below(TICK_US);
-        self.schedule(first_us, id.0 as usize, Event::Tick);
     }
 
     fn schedule(&mut self, at_us: u64, host: usize, event: Event) {
@@ -380,7 +392,7 @@ impl Cluster {
     /// sent; any of it first, or a tick.
     fn defer(&mut self, order: u64, end_us: u64, (number, event): (usize, Event)) {
         match event {
-            Event::Tick => {
+            Event::Tick(_) => {
                 let late_us = self.shared.random.below(3_000);
                 self.schedule(end_us + late_us, number, event);
             }
@@ -390,37 +402,51 @@ impl Cluster {
 
     fn happen(&mut self, number: usize, event: Event) {
         if self.processes[number].is_none() {
-            if let Event::Call(call, _) | Event::Change(call) = event {
-                self.shared.unknown(call);
+            match event {
+                Event::Call(call, _) | Event::Change(call) => self.shared.unknown(call),
+                Event::Start => self.start_again(HostId(number as u32)),
+                _ => {}
             }
             return;
         }
+        if let Event::Stop(run) = event {
+            return self.stop(number, run);
+        }
         let mut process = self.processes[number].take().expect("it runs");
+        let run = process.run;
         let (boot_us, wall_us) = process.links.clock.at(self.now_us);
         (process.host.boot_us, process.host.now_us) = (boot_us, wall_us as i64);
         let Process { links, host, .. } = &mut process;
         let shared = &mut self.shared;
         let mut done = Done::default();
         match event {
-            Event::Datagram { from, bytes } => {
-                done = links.receive(HostId(from as u32), &bytes, self.now_us, host);
+            Event::Datagram { from, session, bytes } => {
+                let from = (HostId(from as u32), session);
+                done = links.receive(from, &bytes, self.now_us, host);
             }
             Event::Message { from, session, said } => {
-                if session == self.network.session((from, number)) {
-                    done = links.take(HostId(from as u32), said, host);
-                }
+                done = links.hear(HostId(from as u32), session, said, host);
             }
-            Event::ToSite(said) => host.take(said, shared),
+            Event::ToSite(to, said) if to == run => host.take(said, shared),
+            Event::Session { run: of, peer, session } if of == run => {
+                links.begin_session(HostId(peer as u32), session);
+            }
             Event::Call(call, request) => host.call(call, request, shared),
             Event::Change(call) => host.call_change(call, shared),
-            Event::Tick => {
-                done = links.tick(self.now_us, host);
+            Event::Tick(of) if of == run => {
+                done = links.tick(self.now_us, host, shared);
                 host.expire(shared);
             }
+            // For a process that has ended.
+            Event::ToSite(..) | Event::Session { .. } | Event::Tick(_) => {}
+            Event::Start | Event::Stop(_) => unreachable!("the world starts and stops hosts"),
         }
         host.take_all(shared);
         host.run_copies(shared);
         host.take_all(shared);
+        if done.is_tick || shared.random.chance(1, 4) {
+            host.step_loads(shared);
+        }
         let is_tick = done.is_tick;
         if is_tick || shared.random.chance(2, 3) {
             host.end_round((is_tick || shared.random.chance(1, 3), is_tick), shared);
@@ -437,43 +463,51 @@ impl Cluster {
         self.carry_out(number, done, &mut process);
         self.carry_out(number, more, &mut process);
         for (to, said) in std::mem::take(&mut process.host.out) {
-            self.send(number, to, said);
+            self.send(&process.links, to, said);
         }
         self.processes[number] = Some(process);
     }
 
-    fn send(&mut self, from: usize, to: HostId, said: Said) {
-        let way = (from, to.0 as usize);
+    fn send(&mut self, links: &Links, to: HostId, said: Said) {
+        let Some(session) = links.session_to(to) else { return };
+        let (from, way) = (links.host.0 as usize, (links.host.0 as usize, to.0 as usize));
         let at_us = self.network.message_us(&mut self.shared.random, way, self.now_us);
-        let session = self.network.session(way);
         self.schedule(at_us, way.1, Event::Message { from, session, said });
     }
 
-    fn carry_out(&mut self, number: usize, done: Done, _: &mut Process) {
-        let Done { messages, datagrams, to_sites, problem, minorities, put_out, resumed, is_tick } =
-            done;
-        if is_tick {
-            self.schedule(self.now_us + TICK_US, number, Event::Tick);
+    fn carry_out(&mut self, number: usize, done: Done, process: &mut Process) {
+        let run = process.run;
+        if done.is_tick {
+            self.schedule(self.now_us + TICK_US, number, Event::Tick(run));
         }
+        for peer in done.ended {
+            self.connect((number, run), peer.0 as usize);
+        }
+        let Done { messages, datagrams, to_sites, problem, minorities, put_out, resumed, .. } =
+            done;
         for datagram in datagrams {
             let way = (number, datagram.to.0 as usize);
             let at_us = self.network.datagram_us(&mut self.shared.random, way, self.now_us);
-            if let Some(at_us) = at_us {
-                let event = Event::Datagram { from: number, bytes: datagram.bytes };
+            let session = process.links.connection_to(datagram.to);
+            if let (Some(at_us), Some(session)) = (at_us, session) {
+                let event = Event::Datagram { from: number, session, bytes: datagram.bytes };
                 self.schedule(at_us, way.1, event);
             }
         }
         for said in to_sites {
             let way = (number, number);
             let at_us = self.network.message_us(&mut self.shared.random, way, self.now_us);
-            self.schedule(at_us, number, Event::ToSite(said));
+            self.schedule(at_us, number, Event::ToSite(run, said));
         }
-        messages.into_iter().for_each(|(to, said)| self.send(number, to, said));
+        messages.into_iter().for_each(|(to, said)| self.send(&process.links, to, said));
         if let Some(problem) = problem {
             self.shared.problem(problem);
         }
         self.report.minorities += minorities;
         self.report.false_suspicions += put_out;
+        if put_out > 0 {
+            self.stop_later((number, run));
+        }
         self.report.resumed += resumed;
     }
 
@@ -500,7 +534,7 @@ impl Cluster {
 
     fn serving(&self) -> Vec<usize> {
         let is_serving = |process: &Option<Process>| {
-            process.as_ref().is_some_and(|it| !it.links.serving.is_out())
+            process.as_ref().is_some_and(|it| !it.links.serving.is_out() && it.host.has_joined())
         };
         (0..self.processes.len()).filter(|host| is_serving(&self.processes[*host])).collect()
     }
@@ -512,6 +546,10 @@ impl Cluster {
         self.heal();
         let limit_us = self.now_us + REST_US;
         if !self.run_until(limit_us, Cluster::is_at_rest)? {
+            if self.is_stuck() {
+                self.report.stuck += 1;
+                return Ok(());
+            }
             return Err(format!("no rest once faults have stopped: {}", self.unrest()));
         }
         self.compare()?;
@@ -529,6 +567,10 @@ impl Cluster {
             self.call_at(serving[attempt / 2 % serving.len()], call);
             let limit_us = self.now_us + FORM_US;
             if !self.run_until(limit_us, |it| it.judge.outstanding == 0)? {
+                if self.is_stuck() {
+                    self.report.stuck += 1;
+                    return Ok(());
+                }
                 return Err("a read at rest is not answered".to_string());
             }
             if attempt % 2 == 1 && self.judge.is_last_done() {

@@ -7,7 +7,7 @@
 //! receipt := epoch | position
 //! resume  := epoch | position
 //! sealed  := epoch | end | kept after | (epoch | first) list
-//! ask     := incarnation | epoch | attempt
+//! ask     := attempt | epoch
 //! load    := attempt | number | 1 | head or 2 | bytes or 3
 //! head    := epoch | position | epoch and incarnation of its entry | digest
 //!          | (epoch | first) list | what it knows of transactions | table list
@@ -15,9 +15,10 @@
 //! column  := type | greatest length | nullable
 //! loaded  := attempt | number
 //! again   := attempt
+//! attempt := incarnation | number
 //! ```
 
-use crate::loading::{LoadAsk, LoadHead, LoadPart, NumberedPart};
+use crate::loading::{Attempt, LoadAsk, LoadHead, LoadPart, NumberedPart};
 use lockstep_base::bytes::{ByteReader, ByteWriter};
 use lockstep_exec::snapshot::{ColumnLayout, SavedTable};
 use lockstep_site::codec::{
@@ -56,9 +57,9 @@ pub enum CopyMessage {
     /// From the leader: a part of what the copy is loaded from.
     Load(NumberedPart),
     /// From the copy: it has taken the parts of an attempt up to this one.
-    Loaded(u32, u32),
+    Loaded(Attempt, u32),
     /// From the leader: it has given up an attempt, and another one is to begin.
-    LoadAgain(u32),
+    LoadAgain(Attempt),
 }
 
 const STREAM: u8 = 1;
@@ -110,22 +111,26 @@ pub fn write(out: &mut Vec<u8>, message: &OfCopy) {
             out.put_varint(report.kept_after);
             put_history(out, &report.history);
         }
-        CopyMessage::AskLoad(LoadAsk { incarnation, epoch, attempt }) => {
-            out.put_varint(*incarnation);
+        CopyMessage::AskLoad(LoadAsk { epoch, attempt }) => {
+            put_attempt(out, *attempt);
             out.put_varint((*epoch).into());
-            out.put_varint((*attempt).into());
         }
         CopyMessage::Load(NumberedPart { attempt, number, part }) => {
-            out.put_varint((*attempt).into());
+            put_attempt(out, *attempt);
             out.put_varint((*number).into());
             put_part(out, part);
         }
         CopyMessage::Loaded(attempt, number) => {
-            out.put_varint((*attempt).into());
+            put_attempt(out, *attempt);
             out.put_varint((*number).into());
         }
-        CopyMessage::LoadAgain(attempt) => out.put_varint((*attempt).into()),
+        CopyMessage::LoadAgain(attempt) => put_attempt(out, *attempt),
     }
+}
+
+fn put_attempt(out: &mut Vec<u8>, attempt: Attempt) {
+    out.put_varint(attempt.incarnation);
+    out.put_varint(attempt.number.into());
 }
 
 fn put_history(out: &mut Vec<u8>, history: &EpochHistory) {
@@ -201,22 +206,24 @@ pub fn read(reader: &mut ByteReader<'_>, partition_count: u32) -> Read<OfCopy> {
         RESUME => CopyMessage::Resume(read_receipt(reader)?),
         SEALED => CopyMessage::Sealed(read_report(reader)?),
         ASK_LOAD => CopyMessage::AskLoad(LoadAsk {
-            incarnation: reader.varint()?,
+            attempt: read_attempt(reader)?,
             epoch: read_number(reader, "epoch")?,
-            attempt: read_number(reader, "attempt")?,
         }),
         LOAD => {
-            let (attempt, number) = (read_number(reader, "attempt")?, read_number(reader, "part")?);
+            let (attempt, number) = (read_attempt(reader)?, read_number(reader, "part")?);
             let part = read_part(reader, partition_count)?;
             CopyMessage::Load(NumberedPart { attempt, number, part })
         }
-        LOADED => {
-            CopyMessage::Loaded(read_number(reader, "attempt")?, read_number(reader, "part")?)
-        }
-        LOAD_AGAIN => CopyMessage::LoadAgain(read_number(reader, "attempt")?),
+        LOADED => CopyMessage::Loaded(read_attempt(reader)?, read_number(reader, "part")?),
+        LOAD_AGAIN => CopyMessage::LoadAgain(read_attempt(reader)?),
         other => return Err(MessageError::Unknown("a message of a copy of kind", other.into())),
     };
     Ok(OfCopy { partition: PartitionId(partition), copy, said })
+}
+
+fn read_attempt(reader: &mut ByteReader<'_>) -> Read<Attempt> {
+    let incarnation = reader.varint()?;
+    Ok(Attempt { incarnation, number: read_number(reader, "attempt")? })
 }
 
 fn read_piece(reader: &mut ByteReader<'_>) -> Read<Piece> {
@@ -302,22 +309,23 @@ mod tests {
         let stream = ToFollower { epoch: 7, safe: 9, settled: 14, piece: Some(piece) };
         let positions = ToFollower { piece: None, ..stream.clone() };
         let history = EpochHistory::from_begins(vec![(3, 0), (7, 12)]).expect("it ascends");
+        let attempt = Attempt { incarnation: 1 << 41, number: 2 };
         vec![
             CopyMessage::Stream(stream, Some((14, u64::MAX))),
             CopyMessage::Stream(positions, None),
             CopyMessage::Receipt(Receipt { epoch: 7, position: 14 }),
             CopyMessage::Resume(Receipt { epoch: 7, position: 11 }),
             CopyMessage::Sealed(SealReport { epoch: 8, end: 14, history, kept_after: 11 }),
-            CopyMessage::AskLoad(LoadAsk { incarnation: 1 << 41, epoch: 7, attempt: 2 }),
-            CopyMessage::Load(NumberedPart { attempt: 2, number: 1, part: head() }),
+            CopyMessage::AskLoad(LoadAsk { epoch: 7, attempt }),
+            CopyMessage::Load(NumberedPart { attempt, number: 1, part: head() }),
             CopyMessage::Load(NumberedPart {
-                attempt: 2,
+                attempt,
                 number: 2,
                 part: LoadPart::Rows(vec![1, 2, 3]),
             }),
-            CopyMessage::Load(NumberedPart { attempt: 2, number: 3, part: LoadPart::End }),
-            CopyMessage::Loaded(2, 3),
-            CopyMessage::LoadAgain(2),
+            CopyMessage::Load(NumberedPart { attempt, number: 3, part: LoadPart::End }),
+            CopyMessage::Loaded(attempt, 3),
+            CopyMessage::LoadAgain(attempt),
         ]
     }
 

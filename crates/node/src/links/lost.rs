@@ -146,11 +146,11 @@ impl Links {
                 peer.go_out(self.poll.registry());
             }
         }
-        let is_back = |host: HostId| placement.is_up(host) && !current.is_up(host);
-        for host in (0..placement.host_count()).map(HostId).filter(|host| is_back(*host)) {
+        let is_back = |host: &HostId| placement.is_heard_since(&current, *host);
+        for host in (0..placement.host_count()).map(HostId).filter(is_back) {
             let Some(peer) = &mut self.peers[host.0 as usize] else { continue };
             tracing::warn!(%host, epoch = placement.epoch(), "a host takes part again");
-            for bytes in peer.come_back() {
+            for bytes in peer.other.come_back() {
                 early.push((host, bytes));
             }
         }

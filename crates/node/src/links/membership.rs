@@ -147,13 +147,7 @@ impl Membership {
 
     /// Whether the cluster runs, and this host may take part in it.
     pub(super) fn is_joining(&self) -> bool {
-        let own = self.host();
-        let Some(state) = self.state().filter(|_| self.may_join()) else { return false };
-        let record = &state.hosts[&own];
-        let is_listed = record.incarnation == self.config.incarnation;
-        let has_copies = state.partitions_of(own).next().is_some();
-        let is_ready = is_listed && self.control.votes_if_needed();
-        is_ready && record.state != HostState::Up && !has_copies
+        self.may_join() && Serving::may_join(&self.control)
     }
 
     /// Whether the cluster ran before this process took part in it.
@@ -280,11 +274,7 @@ impl Membership {
     /// Whether the cluster is formed and this host may serve in it, once it is connected with the
     /// hosts that `agrees` gives.
     pub(super) fn is_formed(&self, agrees: impl Fn(HostId) -> bool) -> bool {
-        let Some(state) = self.state() else { return false };
-        let up = state.hosts.iter().filter(|(_, record)| record.state == HostState::Up);
-        let mut others = up.map(|(host, _)| *host).filter(|host| *host != self.host());
-        let is_member = self.control.is_up() && self.control.standing() == Standing::Majority;
-        is_member && others.all(agrees) && Serving::may_answer(&self.control, now().us)
+        Serving::may_begin(&self.control, agrees, now().us)
     }
 
     /// What the formation waits for, once this host is connected with the hosts that take part.

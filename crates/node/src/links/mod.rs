@@ -476,9 +476,9 @@ impl Links {
                         })?;
                         self.note_terms(peer, created_ms);
                     }
-                    Event::Message { bytes, .. } if peer.is_out => {
-                        let bytes = bytes.to_vec();
-                        peer.keep_early(bytes)?;
+                    Event::Message { bytes, .. } if peer.other.is_out() => {
+                        let kept = peer.other.hear(bytes.to_vec())?;
+                        assert!(kept.is_none(), "nothing is taken of a host that is out");
                     }
                     Event::Message { bytes, .. } => self.deliver(peer.host_id, bytes)?,
                 }
@@ -543,7 +543,7 @@ impl Links {
         // No thread of this host knows a later one.
         message.epoch = message.epoch.map(|_| self.facts.placement_epoch());
         match self.peers.get_mut(host.0 as usize).and_then(Option::as_mut) {
-            Some(peer) if peer.is_out => {}
+            Some(peer) if peer.other.is_out() => {}
             Some(peer) => peer.offer(message, self.now),
             None => unreachable!("the placement names hosts of the cluster"),
         }

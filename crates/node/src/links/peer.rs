@@ -3,6 +3,7 @@
 use super::{ClusterTerms, TERMS, frame};
 use crate::message::HostMessage;
 use lockstep_base::elapsed::Elapsed;
+use lockstep_host::other_host::OtherHost;
 use lockstep_link::{
     Accepting, ClockReading, HostIdentity, LimitError, Link, LinkError, LinkLimits, OfferError,
     Refusal,
@@ -20,8 +21,6 @@ const DIAL_EVERY_US: u64 = 100_000;
 const CONNECT_TIMEOUT_US: u64 = 2_000_000;
 /// Between two heartbeats.
 const BEAT_EVERY_US: u64 = 50_000;
-/// Messages that are kept of a host before this one knows that it takes part.
-const EARLY_MESSAGES_MAX: usize = 1 << 12;
 /// The pieces of one vectored write.
 const SLICES: usize = 64;
 
@@ -40,14 +39,8 @@ pub(super) struct Peer {
     can_write: bool,
     /// It has the same terms.
     pub(super) has_agreed: bool,
-    /// Nothing is sent to it nor taken of it but what is of the control plane: it is lost, or
-    /// messages between the hosts are.
-    pub(super) is_out: bool,
-    /// The run of its process with which the last session began, and when it went out.
-    run: u64,
-    run_that_is_out: Option<u64>,
-    /// What a later run has said before this host knows that it takes part.
-    early: Vec<Vec<u8>>,
+    /// Which of its messages are taken.
+    pub(super) other: OtherHost<Vec<u8>>,
     /// When its cluster was created, as it has said.
     pub(super) created_ms: Option<i64>,
     /// A message that the link has no room for.
@@ -78,10 +71,7 @@ impl Peer {
             can_read: false,
             can_write: false,
             has_agreed: false,
-            is_out: false,
-            run: 0,
-            run_that_is_out: None,
-            early: Vec::new(),
+            other: OtherHost::default(),
             created_ms: None,
             held: None,
             is_closing: false,
@@ -254,31 +244,7 @@ impl Peer {
 
     /// A session has begun.
     pub(super) fn note_session(&mut self) {
-        self.run = self.link.peer().map_or(0, |peer| peer.incarnation);
-        self.early.clear();
-    }
-
-    /// Keeps a message of a host that is out, if another run of it has sent it: this host may be
-    /// about to hear that it takes part.
-    ///
-    /// # Errors
-    /// There are too many.
-    pub(super) fn keep_early(&mut self, bytes: Vec<u8>) -> Result<(), String> {
-        if self.run_that_is_out.is_none_or(|run| run == self.run) {
-            return Ok(());
-        }
-        if self.early.len() >= EARLY_MESSAGES_MAX {
-            return Err("it says too much before it takes part".to_string());
-        }
-        self.early.push(bytes);
-        Ok(())
-    }
-
-    /// The host takes part again: gives what it has said by then.
-    pub(super) fn come_back(&mut self) -> Vec<Vec<u8>> {
-        self.is_out = false;
-        self.run_that_is_out = None;
-        std::mem::take(&mut self.early)
+        self.other.note_session();
     }
 
     /// The session is over before the cluster was formed.
@@ -289,17 +255,16 @@ impl Peer {
     /// The session with a host that serves is over, and so messages are lost. Whether that is news.
     pub(super) fn is_cut_off(&mut self) -> bool {
         self.ends_session();
-        self.run_that_is_out.get_or_insert(self.run);
-        !std::mem::replace(&mut self.is_out, true)
+        self.other.cut_off()
     }
 
     /// The host is lost: what waits for it is dropped.
     pub(super) fn go_out(&mut self, registry: &Registry) {
-        self.is_out = true;
-        self.run_that_is_out.get_or_insert(self.run);
         self.held = None;
-        self.link.end_session();
-        self.close(registry);
+        if self.other.go_out() {
+            self.link.end_session();
+            self.close(registry);
+        }
     }
 
     /// Sends what may be lost.

@@ -399,10 +399,12 @@ impl Shard {
         }
         if let Some(role) = &mut self.coordinator {
             let partitions = (0..placement.partition_count()).map(PartitionId);
-            let has_moved = |of: &PartitionId| placement.leader_of(*of) != before.leader_of(*of);
-            partitions.filter(has_moved).for_each(|lost| role.coordinator.leader_lost(lost));
+            let is_lost = |of: &PartitionId| placement.is_leader_lost_since(before, *of);
+            partitions.filter(is_lost).for_each(|lost| role.coordinator.leader_lost(lost));
         }
-        self.fence_partitions(before.coordinator() != placement.coordinator());
+        // A host that was away may have missed what the coordinator said.
+        let is_back = placement.is_back_since(before, placement.host());
+        self.fence_partitions(is_back || before.coordinator() != placement.coordinator());
     }
 
     /// A partition reports in a placement of which this thread has not heard yet: it is about to,

@@ -141,6 +141,7 @@ impl Shard {
         replica.draining = None;
         let leading = replica.leading.take().expect("it was drained, and so led");
         let log: Option<SiteLog> = replica.log.take();
+        replica.loads.give_up_all(&mut replica.site);
         let site = std::mem::replace(&mut replica.site, empty);
         let catalog = Arc::clone(&self.catalog);
         replica.following = Some(Box::new(Following::after_leading(site, catalog, backlog_bytes)));

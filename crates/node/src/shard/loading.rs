@@ -10,7 +10,8 @@ use crate::message::Envelope;
 use lockstep_cluster::{Command, Incarnation};
 use lockstep_host::follower::codec::{CopyMessage, OfCopy};
 use lockstep_host::learning::{Learned, LearningCopy, LoadTurn, LoadingLeader, empty_site};
-use lockstep_host::loading::{LoadAsk, NumberedPart};
+use lockstep_host::loading::{Attempt, LoadAsk, NumberedPart};
+use lockstep_host::placement::Placement;
 use lockstep_types::{HostId, PartitionId};
 use std::sync::Arc;
 
@@ -50,7 +51,7 @@ impl Shard {
     }
 
     /// What a copy of this thread is loaded from has ended, unless its last attempt is another one.
-    pub(super) fn load_again(&mut self, partition: PartitionId, attempt: Option<u32>) {
+    pub(super) fn load_again(&mut self, partition: PartitionId, attempt: Option<Attempt>) {
         let slot = self.replicas.slot_of_copy(partition);
         let learning = self.replicas[slot].learning.get_or_insert_default();
         if learning.ends(attempt) {
@@ -144,7 +145,7 @@ impl Shard {
     }
 
     /// A copy has taken parts of what it is loaded from.
-    pub(super) fn note_load_taken(&mut self, slot: Slot, host: HostId, taken: (u32, u32)) {
+    pub(super) fn note_load_taken(&mut self, slot: Slot, host: HostId, taken: (Attempt, u32)) {
         let partition = self.replicas[slot].partition();
         if self.replicas[slot].loading().note_taken(host, taken) {
             tracing::info!(%partition, %host, "a copy at another host has its data");
@@ -196,10 +197,10 @@ impl Shard {
     }
 
     /// Another placement is in force: copies are loaded that it names, by leaders that stay.
-    pub(super) fn follow_learners(&mut self) {
+    pub(super) fn follow_learners(&mut self, before: &Placement) {
         let placement = Arc::clone(&self.placement);
         for slot in self.replicas.slots() {
-            if self.replicas[slot].loading().follow_placement(&placement) {
+            if self.replicas[slot].loading().follow_placement(before, &placement) {
                 self.release_safe_of(slot);
             }
         }

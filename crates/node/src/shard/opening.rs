@@ -73,7 +73,7 @@ impl Shard {
                 self.outbox.send(placement.links_thread_of(copy), report);
             }
         }
-        self.follow_learners();
+        self.follow_learners(&before);
         self.follow_coordinator(&before);
         self.fail_handed_calls(&before);
         self.take_waiting_calls();

@@ -3,11 +3,36 @@
 use super::host::{Handed, Where};
 use super::{Cluster, FORM_US, Process, Said};
 use crate::plans::Request;
+use lockstep_base::random::SeededRandom;
+use lockstep_cluster::Shape;
 use lockstep_host::serving::Serving;
 use lockstep_host::several::CoordinatorCall;
 use lockstep_site::{MultiCall, MultiWork};
 use lockstep_types::HostId;
 use std::sync::Arc;
+
+/// The shape of a run.
+pub(super) fn shape_of(random: &mut SeededRandom) -> Shape {
+    let shapes = [
+        (1, 1, 0),
+        (2, 1, 0),
+        (3, 1, 0),
+        (2, 1, 1),
+        (3, 2, 1),
+        (3, 2, 1),
+        (3, 2, 1),
+        (3, 1, 2),
+        (3, 2, 2),
+        (4, 1, 1),
+        (4, 2, 1),
+        (5, 2, 1),
+        (5, 3, 2),
+        (6, 1, 2),
+        (7, 2, 1),
+    ];
+    let (hosts, sites_per_host, k) = shapes[random.below(shapes.len() as u64) as usize];
+    Shape { hosts, witnesses: 0, sites_per_host, partitions_per_site: 1, k }
+}
 
 impl Cluster {
     /// The control plane forms the cluster, and all hosts begin to serve.

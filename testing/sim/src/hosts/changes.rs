@@ -66,7 +66,7 @@ impl Host {
             return self.refuse_elsewhere(call, shared);
         };
         let is_busy = self.changing.is_some() || coordinator.is_taking_over();
-        if is_busy || self.unavailable.is_any() {
+        if is_busy || self.unavailable.is_any() || self.loads_any() {
             return self.refuse_busy(call, shared);
         }
         let version = coordinator.catalog_version();
@@ -154,7 +154,11 @@ impl Cluster {
     /// All up hosts are at one version, to which answered changes have led.
     pub(super) fn judge_changes(&self) -> Result<u64, String> {
         let state = self.state().expect("the cluster was formed");
-        let up = |it: &&super::Process| state.hosts[&it.host.id].state == HostState::Up;
+        let up = |it: &&super::Process| {
+            let record = &state.hosts[&it.host.id];
+            let is_member = record.incarnation.0 == it.run;
+            record.state == HostState::Up && is_member && it.host.has_joined()
+        };
         let running = self.processes.iter().flatten().filter(up);
         let versions: BTreeSet<u64> = running.map(|process| process.host.version).collect();
         let made = versions.iter().map(|version| version - self.shared.first_version);

@@ -21,6 +21,8 @@ impl Cluster {
         let one_in = 10 + self.shared.random.below(40);
         // Where callers wait for ever, that is for the check at the end.
         let end_us = self.now_us + CALLS_US;
+        // Hosts that come back need their time.
+        let calls = if self.returns { 4 * calls } else { calls };
         while self.judge.next_call() < calls && self.now_us < end_us {
             if self.judge.outstanding < clients {
                 self.begin_call();
@@ -107,10 +109,13 @@ impl Cluster {
 
     /// Whether any of these hosts could be lost, beside those that may be by now, with a majority
     /// and a copy of each partition left.
-    fn may_lose(&mut self, hosts: &[usize]) -> bool {
+    pub(super) fn may_lose(&mut self, hosts: &[usize]) -> bool {
         let now_us = self.now_us;
         self.disturbed.retain(|_, until_us| *until_us > now_us);
-        let states = self.processes.iter().flatten().map(|process| process.links.state());
+        // One that joins has none at first.
+        let knows = |it: &&Process| it.run == 1 || it.links.state().is_some();
+        let running = self.processes.iter().flatten().filter(knows);
+        let states = running.map(|process| process.links.state());
         let Some(states) = states.collect::<Option<Vec<_>>>() else { return false };
         // Voters change without an epoch: what any host knows of them counts.
         let Some(state) = self.state() else { return false };
@@ -127,11 +132,12 @@ impl Cluster {
         if states.iter().any(|state| is_replacing(&voters_of(state))) {
             return false;
         }
-        let disturbed: BTreeSet<usize> = self.disturbed.keys().copied().collect();
+        let mut disturbed: BTreeSet<usize> = self.disturbed.keys().copied().collect();
+        disturbed.extend(self.cut_off(state));
         let stays = |gone: usize, host: usize| {
             let record = &state.hosts[&lockstep_types::HostId(host as u32)];
             host != gone
-                && self.processes[host].is_some()
+                && self.is_member(state, host)
                 && record.state == HostState::Up
                 && !disturbed.contains(&host)
         };
@@ -148,7 +154,7 @@ impl Cluster {
         })
     }
 
-    fn note_disturbed(&mut self, host: usize, for_us: u64) {
+    pub(super) fn note_disturbed(&mut self, host: usize, for_us: u64) {
         let until_us = self.now_us + for_us + AFTERMATH_US;
         let known = self.disturbed.entry(host).or_default();
         *known = until_us.max(*known);
@@ -162,6 +168,7 @@ impl Cluster {
         let process = self.processes[host].take().expect("it runs");
         process.host.handed.into_keys().for_each(|call| self.shared.unknown(call));
         self.report.killed += 1;
+        self.return_later(host);
         self.note_disturbed(host, 0);
     }
 
@@ -228,20 +235,13 @@ impl Cluster {
         if is_over || self.loses_partitions || !self.may_lose(&both) {
             return;
         }
-        self.network.end_session((one, other));
         if self.shared.random.chance(1, 2) {
             // One of the two hears late of the epoch in which the other one goes on.
             let slow = both[self.shared.random.below(2) as usize];
             self.network.slow_down(slow, self.now_us + AFTERMATH_US);
         }
-        for (own, peer) in [(one, other), (other, one)] {
-            let process = self.processes[own].as_mut().expect("it runs");
-            let peer = lockstep_types::HostId(peer as u32);
-            process.links.control.cut_off(peer, lockstep_cluster::Incarnation(1));
-        }
         self.report.sessions += 1;
-        self.note_disturbed(one, 0);
-        self.note_disturbed(other, 0);
+        self.lose_session(one, other);
     }
 
     /// Faults stop; hosts that stand still go on in their time.

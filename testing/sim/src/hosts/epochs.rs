@@ -40,6 +40,7 @@ impl Host {
                 self.sealed.push(OfCopy { partition, copy, said });
             }
         }
+        self.follow_learners(&before, shared);
         self.follow_coordinator(&before, shared);
         self.fail_handed_calls(&before, shared);
         self.take_waiting();
@@ -60,10 +61,11 @@ impl Host {
         }
         if let Some(coordinator) = &mut self.coordinator {
             let partitions = (0..placement.partition_count()).map(PartitionId);
-            let has_moved = |of: &PartitionId| placement.leader_of(*of) != before.leader_of(*of);
-            partitions.filter(has_moved).for_each(|lost| coordinator.leader_lost(lost));
+            let is_lost = |of: &PartitionId| placement.is_leader_lost_since(before, *of);
+            partitions.filter(is_lost).for_each(|lost| coordinator.leader_lost(lost));
         }
-        self.fence_partitions(before.coordinator() != placement.coordinator(), shared);
+        let is_back = placement.is_back_since(before, self.id);
+        self.fence_partitions(is_back || before.coordinator() != placement.coordinator(), shared);
     }
 
     fn fence_partitions(&mut self, has_moved: bool, shared: &mut Shared) {
@@ -178,12 +180,13 @@ impl Host {
         let replica = self.replicas.get_mut(&partition).expect("it is about to lead");
         let pending = replica.opening.take().expect("it is about to lead");
         let Pending { promotion, version, epoch, in_sync, .. } = pending;
-        let source = LogSource { epoch, incarnation: 1 };
+        let source = LogSource { epoch, incarnation: self.run };
         let Led { mut site, effects, early } = promotion.lead(source, &in_sync, self.now_us);
         site.set_followed(in_sync.len() > 1);
         (replica.site, replica.leads) = (site, true);
         self.follow_catalog(version);
         shared.report.leaders += 1;
+        shared.report.returned_leaders += u64::from(self.run > 1);
         for effect in effects {
             At { host: self, shared, partition }.partition_effect(effect);
         }

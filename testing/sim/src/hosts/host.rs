@@ -1,6 +1,7 @@
 //! A host: its copies, and the coordinator if it has that. One thread has all of it here; what the
 //! thread of the links gives to a site still arrives later.
 
+use super::learning::Joining;
 use super::replica::{At, Following, Held, Replica};
 use super::{Answer, HostCall, Said, Shared};
 use crate::plans::{Planned, Request};
@@ -8,7 +9,7 @@ use lockstep_cluster::{Command, Epoch};
 use lockstep_host::HostTime;
 use lockstep_host::coordinator::{self, CoordinatorHost, Overtaken};
 use lockstep_host::copies::FollowedPiece;
-use lockstep_host::follower::codec::{CopyMessage, OfCopy};
+use lockstep_host::follower::codec::OfCopy;
 use lockstep_host::hand_over::{MovesAtCoordinator, PlannedMove};
 use lockstep_host::index_hops::waits_for_placement;
 use lockstep_host::partition;
@@ -20,7 +21,7 @@ use lockstep_site::{
     Coordinator, CoordinatorOutput, FromPartition, MultiCall, Numbered, OneRoundCalls,
     OneRoundFinished,
 };
-use lockstep_txn::replica::{Receipt, ReceiptOutcome, ReplicaStream};
+use lockstep_txn::replica::ReplicaStream;
 use lockstep_types::{Failure, HostId, Outcome, PartitionId, Status, TransactionId};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -46,6 +47,10 @@ pub(super) struct Handed {
 /// What a host's sites have.
 pub(super) struct Host {
     pub(super) id: HostId,
+    /// The run of its process.
+    pub(super) run: u64,
+    /// How far it is that joins a cluster which runs.
+    pub(super) joining: Joining,
     /// The wall clock and the monotonic clock, when what happens now began.
     pub(super) now_us: i64,
     pub(super) boot_us: u64,
@@ -96,6 +101,8 @@ impl Host {
             (placement.coordinator().host() == id).then(|| coordinator_of(&placement, shared, 0));
         Host {
             id,
+            run: 1,
+            joining: Joining::Joined,
             now_us,
             boot_us: 0,
             version: 0,
@@ -207,6 +214,9 @@ impl Host {
     }
 
     pub(super) fn take(&mut self, said: Said, shared: &mut Shared) {
+        if let Joining::Waits(early) = &mut self.joining {
+            return early.push(said);
+        }
         match said {
             Said::Call(partition, call)
                 if call.is_led() && waits_for_placement(call.epoch, &self.placement) =>
@@ -240,6 +250,10 @@ impl Host {
             }
             Said::Copy(message) => self.copy_said(message, shared),
             Said::Follow(piece) => self.follow(piece, shared),
+            Said::Load(partition, part) => self.take_load(partition, part, shared),
+            Said::LoadAgain(partition, attempt) => self.load_again(partition, attempt, shared),
+            Said::AskCatalog(host) => self.give_catalog(host),
+            Said::GiveCatalog(version) => self.take_catalog(version, shared),
             Said::Open(opening) => self.open(*opening, shared),
             Said::Placement(placement) => self.follow_placement(placement, shared),
             Said::Change(call) => self.take_change(call, shared),
@@ -330,52 +344,12 @@ impl Host {
         }
     }
 
-    fn copy_said(&mut self, OfCopy { partition, copy, said }: OfCopy, shared: &mut Shared) {
-        match said {
-            CopyMessage::Receipt(receipt) => self.take_receipt(partition, copy, receipt, shared),
-            CopyMessage::Resume(after) => {
-                let replica = self.replicas.get_mut(&partition).expect("it leads");
-                let Some(leading) = &mut replica.leading else { return };
-                if leading.resume(copy, after).is_err() {
-                    self.propose_out_of_sync(partition, copy, after.epoch);
-                }
-                self.hand_over(partition, true, shared);
-                self.send_to_copies(partition);
-            }
-            CopyMessage::Stream(..)
-            | CopyMessage::Sealed(_)
-            | CopyMessage::Load(_)
-            | CopyMessage::LoadAgain(_) => unreachable!("they are for the links"),
-            CopyMessage::AskLoad(_) | CopyMessage::Loaded(..) => {
-                unreachable!("no host comes back in this world")
-            }
-        }
-    }
-
-    fn take_receipt(
-        &mut self,
-        partition: PartitionId,
-        copy: HostId,
-        receipt: Receipt,
-        shared: &mut Shared,
-    ) {
-        let replica = self.replicas.get_mut(&partition).expect("it leads");
-        let Some(leading) = &mut replica.leading else { return };
-        match leading.stream.receipt(copy, receipt) {
-            ReceiptOutcome::Advanced(position) => {
-                replica.gate.advance(copy, position);
-                self.release(partition);
-            }
-            ReceiptOutcome::NotSent => {
-                shared.problem(format!("host {copy} has a receipt for what was not sent"));
-            }
-            ReceiptOutcome::Known | ReceiptOutcome::OtherEpoch | ReceiptOutcome::NotInSync => {}
-        }
-    }
-
     fn follow(&mut self, piece: FollowedPiece, shared: &mut Shared) {
         let FollowedPiece { partition, piece, horizon, digest } = piece;
         let replica = self.replicas.get_mut(&partition).expect("it has a copy");
+        if replica.learning.as_ref().is_some_and(|it| it.is_loading()) {
+            return;
+        }
         let Some(Following { follower, .. }) = &mut replica.following else { return };
         if let Some(piece) = piece {
             follower.push(piece);
@@ -440,7 +414,9 @@ impl Host {
     pub(super) fn send_to_copies(&mut self, partition: PartitionId) {
         let replica = self.replicas.get_mut(&partition).expect("it has a copy");
         let Some(leading) = &mut replica.leading else { return };
-        let copies = self.placement.followers_of(partition).iter().map(|thread| thread.host());
+        let learning = self.placement.learning_of(partition);
+        let copies = self.placement.followers_of(partition).iter().chain(learning);
+        let copies = copies.map(|thread| thread.host());
         let out = &mut self.out;
         leading.send(copies, |copy, said| {
             out.push((copy, Said::Copy(OfCopy { partition, copy, said })));

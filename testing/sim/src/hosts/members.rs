@@ -3,7 +3,7 @@
 
 use super::host::Host;
 use super::network::Clock;
-use super::{HostFaults, Said};
+use super::{HostFaults, Said, Shared};
 use lockstep_cluster::{
     Agreement, ClusterState, Command, Control, ControlEvent, Epoch, Event, HostDescription,
     Incarnation, MemberConfig, Now, Options, Outgoing, Shape,
@@ -11,6 +11,7 @@ use lockstep_cluster::{
 use lockstep_host::copies::{Copies, Sends, ToThread, Wish};
 use lockstep_host::follower::codec::{CopyMessage, OfCopy};
 use lockstep_host::hand_over::{PlannedMove, moves_of};
+use lockstep_host::other_host::OtherHost;
 use lockstep_host::placement::{ClusterPlacement, Placement};
 use lockstep_host::serving::{Serving, Turn};
 use lockstep_types::{HostId, PartitionId, ThreadId};
@@ -25,6 +26,8 @@ pub(super) struct Done {
     pub(super) datagrams: Vec<Outgoing>,
     /// To the sites of this host, in order.
     pub(super) to_sites: Vec<Said>,
+    /// Hosts with which the session ends.
+    pub(super) ended: Vec<HostId>,
     /// Something that is not sound.
     pub(super) problem: Option<String>,
     /// Its standing was lost; it was put out.
@@ -37,22 +40,39 @@ pub(super) struct Done {
 
 /// The links of a host.
 pub(super) struct Links {
+    pub(super) host: HostId,
+    pub(super) run: Incarnation,
+    /// By host, what is between it and this one.
+    others: Vec<Other>,
+    /// It serves, or has served.
+    pub(super) has_begun: bool,
+    /// When it proposed last that it takes part.
+    pub(super) proposed_us: Option<u64>,
     pub(super) control: Control,
     pub(super) clock: Clock,
     pub(super) copies: Copies,
     pub(super) serving: Serving,
     pub(super) cut_off_since_us: Option<u64>,
-    taken: Epoch,
+    pub(super) taken: Epoch,
     /// Moves as the sites know them, and those of leaders here that are drained.
     moves: Vec<PlannedMove>,
     drained: Vec<PlannedMove>,
-    sends: Sends,
+    /// The newest placement that the copies have followed.
+    pub(super) known: Arc<Placement>,
+    pub(super) sends: Sends,
+}
+
+/// Another host as the links of one have it.
+struct Other {
+    /// The session with it.
+    session: Option<u32>,
+    host: OtherHost<Said>,
 }
 
 impl Links {
     pub(super) fn new(
         placement: &Placement,
-        (shape, options): (Shape, Options),
+        (shape, options, run): (Shape, Options, u64),
         clock: Clock,
         (seed, true_us): (u64, u64),
         faults: HostFaults,
@@ -68,28 +88,58 @@ impl Links {
                 placement_group: String::new(),
                 release: 1,
             },
-            incarnation: Incarnation(1),
-            joins: false,
+            incarnation: Incarnation(run),
+            joins: run > 1,
             agreement: Agreement { name: "sim".into(), shape, hosts_digest: 1 },
             options,
-            seed: seed ^ u64::from(host.0) << 32,
+            seed: seed ^ u64::from(host.0) << 32 ^ run << 48,
             faults: faults.cluster,
         };
         let (us, wall_us) = clock.at(true_us);
         let control = Control::new(config, None, Now { us, wall_us });
-        let mut copies = Copies::new(placement);
+        let mut copies = match run {
+            1 => Copies::new(placement),
+            _ => Copies::waiting(host),
+        };
         copies.inject(faults.streams);
+        let other = |_| Other { session: (run == 1).then_some(0), host: OtherHost::default() };
         Links {
+            host,
+            run: Incarnation(run),
+            others: (0..shape.hosts).map(other).collect(),
+            has_begun: run == 1,
+            proposed_us: None,
             control: control.expect("the options fit together"),
             clock,
             copies,
-            serving: Serving::default(),
+            serving: if run == 1 { Serving::default() } else { Serving::joining() },
             cut_off_since_us: None,
             taken: Epoch(0),
             moves: Vec::new(),
             drained: Vec::new(),
+            known: Arc::new(placement.clone()),
             sends: Vec::new(),
         }
+    }
+
+    /// Which hosts are lost in a new placement, and what those have said that take part again.
+    fn follow_others(
+        &mut self,
+        (before, placement): (&Placement, &Placement),
+        done: &mut Done,
+    ) -> Vec<(HostId, Said)> {
+        let mut early = Vec::new();
+        for (host, other) in (0..).map(HostId).zip(&mut self.others) {
+            let is_lost = before.is_up(host) && !placement.is_up(host) && host != self.host;
+            if is_lost && other.host.go_out() {
+                other.session = None;
+                done.ended.push(host);
+            }
+            if placement.is_heard_since(before, host) {
+                early.extend(other.host.come_back().into_iter().map(|said| (host, said)));
+            }
+        }
+        early
     }
 
     pub(super) fn now(&self, true_us: u64) -> Now {
@@ -104,18 +154,21 @@ impl Links {
     /// A datagram has come.
     pub(super) fn receive(
         &mut self,
-        from: HostId,
+        (from, session): (HostId, u32),
         bytes: &[u8],
         true_us: u64,
         host: &mut Host,
     ) -> Done {
+        if self.connection_to(from) != Some(session) {
+            return Done::default();
+        }
         let now = self.now(true_us);
         self.control.receive(from, bytes, now);
         self.carry_out(now, host)
     }
 
     /// Time has passed.
-    pub(super) fn tick(&mut self, true_us: u64, host: &mut Host) -> Done {
+    pub(super) fn tick(&mut self, true_us: u64, host: &mut Host, shared: &mut Shared) -> Done {
         let now = self.now(true_us);
         for site in 0..host.placement.site_count() {
             self.control.site_ran(ThreadId(site), now.us);
@@ -127,27 +180,79 @@ impl Links {
             host.unavailable.set(&self.control.unavailable());
         }
         done.is_tick = true;
+        self.attend_to_joining(now, (host, shared), &mut done);
         self.copies.send_receipts(|_| false, &mut self.sends);
         self.send_all(host.id, &mut done);
         done
     }
 
-    /// A message of another host has come: what is not for the links goes to the sites.
-    pub(super) fn take(&mut self, from: HostId, said: Said, host: &mut Host) -> Done {
+    /// The session in which something is said to another host, if it is said.
+    pub(super) fn session_to(&self, to: HostId) -> Option<u32> {
+        let other = &self.others[to.0 as usize];
+        other.session.filter(|_| !other.host.is_out())
+    }
+
+    /// The session with another host, also with one that is out.
+    pub(super) fn connection_to(&self, to: HostId) -> Option<u32> {
+        self.others[to.0 as usize].session
+    }
+
+    /// Whether this host is connected with another one.
+    pub(super) fn is_connected(&self, to: HostId) -> bool {
+        self.connection_to(to).is_some()
+    }
+
+    /// A session with another host begins: with the one before messages were lost.
+    pub(super) fn begin_session(&mut self, peer: HostId, session: u32) {
+        let other = &mut self.others[peer.0 as usize];
+        if other.session.is_some_and(|known| known >= session) {
+            return;
+        }
+        let has_lost = other.session.replace(session).is_some() && self.has_begun;
+        let is_news = has_lost && other.host.cut_off();
+        other.host.note_session();
+        let record = self.control.state().and_then(|state| state.hosts.get(&peer));
+        if let Some(incarnation) = record.filter(|_| is_news).map(|record| record.incarnation) {
+            self.control.cut_off(peer, incarnation);
+        }
+    }
+
+    /// A message of another host has come, in a session.
+    pub(super) fn hear(&mut self, from: HostId, session: u32, said: Said, host: &mut Host) -> Done {
         let mut done = Done::default();
+        let other = &mut self.others[from.0 as usize];
+        if other.session != Some(session) {
+            return done;
+        }
+        match other.host.hear(said) {
+            Ok(Some(said)) => self.take((from, said), host, &mut done),
+            Ok(None) => {}
+            Err(problem) => done.problem = Some(problem),
+        }
+        done
+    }
+
+    /// A message of another host counts: what is not for the links goes to the sites.
+    fn take(&mut self, (from, said): (HostId, Said), host: &mut Host, done: &mut Done) {
         match said {
             Said::Copy(
-                message @ OfCopy { said: CopyMessage::Stream(..) | CopyMessage::Sealed(_), .. },
+                message @ OfCopy {
+                    said:
+                        CopyMessage::Stream(..)
+                        | CopyMessage::Sealed(_)
+                        | CopyMessage::Load(_)
+                        | CopyMessage::LoadAgain(_),
+                    ..
+                },
             ) => {
                 if let Err(problem) = self.copies.take(from, message, &mut self.sends) {
                     done.problem = Some(problem);
                 }
                 self.copies.send_receipts(|_| false, &mut self.sends);
-                self.send_all(host.id, &mut done);
+                self.send_all(host.id, done);
             }
             other => done.to_sites.push(other),
         }
-        done
     }
 
     /// What the sites have sealed, and ask the control plane for.
@@ -231,7 +336,7 @@ impl Links {
             done.put_out += u64::from(turn == Turn::Out);
             done.resumed += u64::from(turn == Turn::Resumed);
         }
-        host.is_cut_off = self.serving.is_cut_off();
+        host.is_cut_off = self.serving.is_cut_off() || !host.has_joined();
         if !host.is_cut_off {
             self.cut_off_since_us = None;
         }
@@ -254,7 +359,7 @@ impl Links {
     fn install_placement(&mut self, host: &mut Host, done: &mut Done) {
         let Some(state) = self.state() else { return };
         let epoch = state.epoch;
-        if epoch <= self.taken || !host.placement.is_replicated() {
+        if epoch <= self.taken || !host.placement.is_replicated() || !self.has_begun {
             return;
         }
         let placement = Placement::of_cluster(host.id, &ClusterPlacement::of_state(state));
@@ -265,22 +370,28 @@ impl Links {
             }
             return;
         }
+        let before = Arc::clone(&self.known);
+        let placement = Arc::new(placement);
+        self.known = Arc::clone(&placement);
+        let early = self.follow_others((&before, &placement), done);
         self.copies.follow_placement(&placement, &mut self.sends);
         self.copies.take_dropped();
         // Before the openings of epochs that it begins.
-        done.to_sites.push(Said::Placement(Arc::new(placement)));
+        done.to_sites.push(Said::Placement(placement));
         self.send_all(host.id, done);
+        for said in early {
+            self.take(said, host, done);
+        }
     }
 
-    fn send_all(&mut self, own: HostId, done: &mut Done) {
+    pub(super) fn send_all(&mut self, own: HostId, done: &mut Done) {
         for (thread, message) in self.sends.drain(..) {
             let said = match message {
                 ToThread::Copy(message) => Said::Copy(message),
                 ToThread::Follow(piece) => Said::Follow(piece),
                 ToThread::Open(opening) => Said::Open(Box::new(opening)),
-                ToThread::Load(..) | ToThread::LoadAgain(..) => {
-                    unreachable!("no host comes back in this world")
-                }
+                ToThread::Load(partition, part) => Said::Load(partition, part),
+                ToThread::LoadAgain(partition, attempt) => Said::LoadAgain(partition, attempt),
             };
             match thread.host() == own {
                 true => done.to_sites.push(said),

@@ -117,6 +117,7 @@ impl Host {
         let replica = self.replicas.get_mut(&partition).expect("it led");
         (replica.draining, replica.leads) = (None, false);
         let leading = replica.leading.take().expect("it was drained, and so led");
+        replica.loads.give_up_all(&mut replica.site);
         let mut site = std::mem::replace(&mut replica.site, empty);
         if shared.faults.run_after_seal {
             // What it ran since is lost with what says so.

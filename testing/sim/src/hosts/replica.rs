@@ -9,6 +9,8 @@ use lockstep_host::catalog::not_found;
 use lockstep_host::follower::{Applied, Follower, FollowerLimits, Promotion};
 use lockstep_host::gate::{Gate, SafePosition};
 use lockstep_host::leading::Leading;
+use lockstep_host::learning::LearningCopy;
+use lockstep_host::loading::CopyLoads;
 use lockstep_host::partition::PartitionHost;
 use lockstep_host::placement::Placement;
 use lockstep_host::recovery::{EntrySources, LoggedChange, ReplayFaults};
@@ -18,6 +20,8 @@ use lockstep_txn::replica::ReplicaLimits;
 use lockstep_types::{HostId, Outcome, PartitionId};
 use lockstep_wire_volt::Invocation;
 
+pub(super) const FOLLOWER_LIMITS: FollowerLimits =
+    FollowerLimits { slice_entries: 8, backlog_bytes: 1 << 20 };
 pub(super) const STREAM_LIMITS: ReplicaLimits = ReplicaLimits { unreceived_bytes: 1 << 20 };
 
 pub(super) type HostSite = Site<HostCall, Answer, u64>;
@@ -55,6 +59,10 @@ pub(super) struct Replica {
     pub(super) opening: Option<Pending>,
     /// It leads, and another host is to lead.
     pub(super) draining: Option<Draining>,
+    /// It is led elsewhere, and being loaded.
+    pub(super) learning: Option<LearningCopy<HostCall, Answer, u64>>,
+    /// It is led here: the copies that are loaded from it.
+    pub(super) loads: CopyLoads,
     /// Calls of clients and messages of the coordinator are for it.
     pub(super) leads: bool,
     /// Ticks for which a copy has lacked something.
@@ -80,6 +88,8 @@ impl Replica {
             following,
             opening: None,
             draining: None,
+            learning: None,
+            loads: CopyLoads::default(),
             leads,
             lagging_ticks: 0,
         };

@@ -83,10 +83,28 @@ pub struct Report {
     pub coordinators: u64,
     /// Leaders that were moved on purpose.
     pub moved: u64,
+    /// Processes that were started in place of lost ones.
+    pub started_again: u64,
+    /// Those that took part.
+    pub joined: u64,
+    /// Copies that asked for their data.
+    pub load_attempts: u64,
+    /// Those of them that had asked before.
+    pub loads_again: u64,
+    /// Copies that lacked too much, and began again.
+    pub loads_too_slow: u64,
+    /// Copies that had their data.
+    pub loaded: u64,
+    /// Copies that came in sync again.
+    pub in_sync: u64,
+    /// Copies that came to lead at hosts which had come back.
+    pub returned_leaders: u64,
+    /// Runs that ended with more lost than the cluster survives.
+    pub stuck: u64,
 }
 
 impl Report {
-    fn numbers(&mut self) -> [&mut u64; 27] {
+    fn numbers(&mut self) -> [&mut u64; 36] {
         [
             &mut self.answered,
             &mut self.failed,
@@ -115,6 +133,15 @@ impl Report {
             &mut self.hops,
             &mut self.ahead,
             &mut self.moved,
+            &mut self.started_again,
+            &mut self.joined,
+            &mut self.load_attempts,
+            &mut self.loads_again,
+            &mut self.loads_too_slow,
+            &mut self.loaded,
+            &mut self.in_sync,
+            &mut self.returned_leaders,
+            &mut self.stuck,
         ]
     }
 
@@ -138,7 +165,9 @@ impl fmt::Display for Report {
              refused and {} ended because of lost partitions, which {} runs had at their ends; {} \
              changes of the schema, {} calls planned again, {} \
              and {} found made and undone by coordinators that took over; {} hops, \
-             {} of them ahead of a placement; {} leaders moved",
+             {} of them ahead of a placement; {} leaders moved; {} hosts started again, {} joined; \
+             {} loads of copies begun, {} of them again, {} too slow, {} ended, {} copies in sync \
+             again, {} leaders at hosts that came back; {} runs lost too much",
             self.answered,
             self.failed,
             self.unknown,
@@ -165,7 +194,16 @@ impl fmt::Display for Report {
             self.changes_found_undone,
             self.hops,
             self.ahead,
-            self.moved
+            self.moved,
+            self.started_again,
+            self.joined,
+            self.load_attempts,
+            self.loads_again,
+            self.loads_too_slow,
+            self.loaded,
+            self.in_sync,
+            self.returned_leaders,
+            self.stuck
         )
     }
 }

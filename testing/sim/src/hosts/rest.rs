@@ -14,17 +14,22 @@ impl Cluster {
     fn unapplied(&self) -> Option<(PartitionId, HostId)> {
         let Some(state) = self.state() else { return Some((PartitionId(0), HostId(0))) };
         let host = |host: HostId| Some(&self.processes[host.0 as usize].as_ref()?.host);
+        let Some(lost) = self.left_unavailable(state) else {
+            return Some((PartitionId(0), HostId(0)));
+        };
         let up = state.hosts.iter().filter(|(_, record)| record.state == HostState::Up);
         for (number, _) in up {
-            let Some(host) = host(*number) else { return Some((PartitionId(0), *number)) };
-            if host.is_cut_off || host.placement.epoch() != state.epoch.0 {
+            let Some(host) = host(*number).filter(|_| self.is_member(state, number.0 as usize))
+            else {
+                return Some((PartitionId(0), *number));
+            };
+            // A coordinator that takes over from a lost one waits for lost partitions, too.
+            let is_joining = !host.has_joined() && !lost.is_empty();
+            if host.is_cut_off && !is_joining || host.placement.epoch() != state.epoch.0 {
                 return Some((PartitionId(0), *number));
             }
         }
         let number = |number: usize| PartitionId(number as u32);
-        let Some(lost) = self.left_unavailable(state) else {
-            return Some((PartitionId(0), HostId(0)));
-        };
         let partitions = state.partitions.iter().enumerate();
         for (at, partition) in partitions.filter(|(at, _)| !lost.contains(&number(*at))) {
             let leader = host(partition.leader).and_then(|host| host.replicas.get(&number(at)));
@@ -33,6 +38,9 @@ impl Cluster {
             else {
                 return Some((number(at), partition.leader));
             };
+            if let Some(copy) = partition.learning.first().filter(|_| lost.is_empty()) {
+                return Some((number(at), copy.host));
+            }
             let end = leader.site.log_sequence();
             for follower in partition.followers() {
                 let copy = host(follower).and_then(|host| host.replicas.get(&number(at)));

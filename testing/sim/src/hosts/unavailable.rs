@@ -73,14 +73,16 @@ impl Cluster {
     pub(super) fn left_unavailable(&self, state: &ClusterState) -> Option<Vec<PartitionId>> {
         let up = |host: &HostId| state.hosts[host].state == lockstep_cluster::HostState::Up;
         let mut seen = BTreeSet::new();
-        for process in self.processes.iter().flatten().filter(|it| up(&it.host.id)) {
+        let is_up =
+            |it: &&super::Process| up(&it.host.id) && self.is_member(state, it.host.id.0 as usize);
+        for process in self.processes.iter().flatten().filter(is_up) {
             seen.insert(process.host.unavailable.all());
         }
         if seen.len() != 1 {
             return None;
         }
         let partitions = seen.pop_first()?;
-        let is_gone = |host: &HostId| self.processes[host.0 as usize].is_none();
+        let is_gone = |host: &HostId| !self.is_member(state, host.0 as usize);
         let lost_copies = |partition: &PartitionId| {
             let copies = &state.partitions[partition.index()].copies;
             copies.iter().map(|copy| copy.host).filter(|host| !up(host)).collect::<Vec<_>>()
@@ -96,6 +98,10 @@ impl Cluster {
     /// what these have is as it must be.
     pub(super) fn read_what_is_left(&mut self, lost: &[PartitionId]) -> Result<(), String> {
         self.report.left_unavailable += 1;
+        if self.is_stuck() {
+            self.report.stuck += 1;
+            return Ok(());
+        }
         let mut readable = BTreeSet::new();
         for account in self.judge.accounts() {
             let partition = self.shared.ring.partition_of(Datum::Int(account));

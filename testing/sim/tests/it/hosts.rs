@@ -30,6 +30,10 @@ fn nothing_is_lost_and_nothing_is_stale_whichever_host_is_lost() {
     assert!(sum.changes_found_made > 20 && sum.changes_found_undone > 0, "{sum:?}");
     assert!(sum.hops > 1_000, "{sum:?}");
     assert!(sum.moved > 100, "{sum:?}");
+    // Lost hosts are started again and load their copies, several times over where things fail.
+    assert!(sum.started_again > 500 && sum.joined > 500 && sum.loaded > 800, "{sum:?}");
+    assert!(sum.loads_again > 20 && sum.in_sync > 800, "{sum:?}");
+    assert!(sum.returned_leaders > 500 && sum.stuck < 5, "{sum:?}");
     assert!(sum.leaders > 150 && sum.reopened > 200 && sum.coordinators > 50, "{sum:?}");
 }
 
@@ -45,7 +49,7 @@ fn the_same_seed_gives_the_same_run_of_hosts() {
 #[test]
 fn seeds_of_hosts_that_failed_once_pass() {
     for seed in kept_seeds("hosts.txt") {
-        for calls in [CALLS, 400] {
+        for calls in [200, CALLS, 400] {
             let ran = run_seed(seed, calls, HostFaults::default());
             ran.unwrap_or_else(|failure| panic!("{failure}"));
         }
