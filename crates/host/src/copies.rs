@@ -335,7 +335,8 @@ impl Copies {
                 // This host, or the leader, is about to know that epoch: then the copy asks again.
                 return;
             }
-            let (position, history) = (head.position, head.history.clone());
+            let (mut position, history) = (head.position, head.history.clone());
+            position += u64::from(self.faults.rejoin_from_wrong_position());
             let mut stream = FollowerStream::new(epoch, position, history, Receipts::AtOnce);
             stream.inject(self.faults);
             let Learned { site, leader } = learned;

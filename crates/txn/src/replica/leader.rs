@@ -1,7 +1,7 @@
 //! The leader's side of the stream to its followers.
 
 use super::learner::Learner;
-use super::{EpochHistory, Piece, Receipt, SealReport, ToFollower};
+use super::{EpochHistory, Piece, Receipt, ReplicaFaults, SealReport, ToFollower};
 use lockstep_base::elapsed::Elapsed;
 use lockstep_types::HostId;
 use std::collections::VecDeque;
@@ -137,6 +137,7 @@ pub struct ReplicaStream {
     pub(super) history: EpochHistory,
     /// It leads no more: its last epoch is over.
     pub(super) is_sealed: bool,
+    pub(super) faults: ReplicaFaults,
 }
 
 impl ReplicaStream {
@@ -175,6 +176,7 @@ impl ReplicaStream {
             limits,
             history,
             is_sealed: false,
+            faults: ReplicaFaults::default(),
         };
         stream.kept_bytes = stream.kept.iter().map(|kept| kept.piece.bytes.len()).sum();
         stream.forget_received();
@@ -185,6 +187,11 @@ impl ReplicaStream {
         );
         stream.check_invariants();
         stream
+    }
+
+    /// Breaks it, for the tests of the checks.
+    pub fn inject(&mut self, faults: ReplicaFaults) {
+        self.faults = faults;
     }
 
     /// The epoch in which it leads.

@@ -137,8 +137,12 @@ impl ReplicaStream {
 
     /// The copy has its data: it gets the entries that were logged since.
     pub fn note_loaded(&mut self, host: HostId) {
+        let prunes = self.faults.prune_during_rejoin();
         if let Some(learner) = self.learner_of(host) {
             assert_eq!(learner.stage, Stage::Loading, "data are loaded once");
+            if prunes {
+                (learner.kept, learner.kept_bytes) = (VecDeque::new(), 0);
+            }
             learner.stage = Stage::Following;
         }
     }

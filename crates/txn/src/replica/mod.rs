@@ -188,5 +188,9 @@ lockstep_base::faults! {
         rejoin_keeps_tail,
         /// A copy leads that was not in sync.
         start_stale,
+        /// A copy that has its data goes on after another entry than the last one that they have.
+        rejoin_from_wrong_position,
+        /// What was logged since a copy began to be loaded is dropped before the copy has it.
+        prune_during_rejoin,
     }
 }

@@ -309,6 +309,10 @@ impl Host {
     pub(super) fn step_loads(&mut self, shared: &mut Shared) {
         for partition in self.replicas.keys().copied().collect::<Vec<_>>() {
             if self.replicas[&partition].loads.is_any() {
+                let replica = self.replicas.get_mut(&partition).expect("it was listed");
+                if let Some(leading) = &mut replica.leading {
+                    leading.stream.inject(shared.faults.streams);
+                }
                 self.attend_to_loaded(partition, shared);
                 self.step_load(partition, shared);
             }

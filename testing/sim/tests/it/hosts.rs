@@ -78,6 +78,11 @@ fn faults_of_hosts_are_caught() {
         ("run_after_seal", HostFaults { run_after_seal: true, ..sound }),
         ("resend_handed_call", HostFaults { resend_handed_call: true, ..sound }),
         ("answer_before_receipt", streams(ReplicaFaults { answer_before_receipt: true, ..stream })),
+        (
+            "rejoin_from_wrong_position",
+            streams(ReplicaFaults { rejoin_from_wrong_position: true, ..stream }),
+        ),
+        ("prune_during_rejoin", streams(ReplicaFaults { prune_during_rejoin: true, ..stream })),
         ("skip_epoch_check", site(Faults { skip_epoch_check: true, ..one })),
         ("decide_before_fence", site(Faults { decide_before_fence: true, ..one })),
         ("keep_old_plans", site(Faults { keep_old_plans: true, ..one })),
