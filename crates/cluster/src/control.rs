@@ -217,6 +217,12 @@ impl Control {
         self.detector.cut_off(host, incarnation);
     }
 
+    /// Messages to and from a host are not lost any more: it or this one was out, and takes part
+    /// again.
+    pub fn not_cut_off(&mut self, host: HostId) {
+        self.detector.not_cut_off(host);
+    }
+
     /// This process is about to end: it proposes no more, as the leader, that another host is lost.
     pub fn stop_proposing(&mut self) {
         self.is_stopping = true;

@@ -153,6 +153,14 @@ impl Detector {
         }
     }
 
+    /// Messages between this host and another one are not lost any more, see
+    /// [`Detector::cut_off`].
+    pub fn not_cut_off(&mut self, host: HostId) {
+        if let Some(peer) = self.peers.get_mut(&host) {
+            peer.is_cut = false;
+        }
+    }
+
     /// The heartbeat for a host. `grants` says whether it may grant a lease.
     pub fn heartbeat(
         &self,

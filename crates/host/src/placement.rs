@@ -13,7 +13,7 @@ const LINKS_LIMIT: usize = ThreadId::LIMIT as usize - 4;
 pub const MAX_SITES: u32 = LINKS_LIMIT as u32 - 1;
 
 /// The first epoch of a cluster.
-const FIRST_EPOCH: u64 = 1;
+pub(crate) const FIRST_EPOCH: u64 = 1;
 
 /// Who serves what, as one host sees it. It never changes: another epoch has another placement.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -275,11 +275,18 @@ impl Placement {
         self.is_up(host) && self.up_since(host) != before.up_since(host)
     }
 
-    /// Whether a host takes part that is heard again since a placement before: it, or this one, did
-    /// not take part meanwhile.
-    pub fn is_heard_since(&self, before: &Placement, other: HostId) -> bool {
-        let is_own_back = self.is_back_since(before, self.host);
-        self.is_up(other) && (is_own_back || self.is_back_since(before, other))
+    /// The number of the placement since which this host and another one both take part, if they
+    /// do.
+    pub fn both_up_since(&self, other: HostId) -> Option<u64> {
+        Some(self.up_since(self.host)?.max(self.up_since(other)?))
+    }
+
+    /// Whether partitions that are led here report to the coordinator: it is another one than in a
+    /// placement before, or what it and this host said to each other may be lost.
+    pub fn has_other_coordinator(&self, before: &Placement) -> bool {
+        let is_back = |host| self.is_back_since(before, host);
+        let (own, coordinator) = (self.host, self.coordinator.host());
+        self.coordinator != before.coordinator || is_back(own) || is_back(coordinator)
     }
 
     /// Whether what leads a partition is another one than in a placement before, or its host was
@@ -301,9 +308,12 @@ impl Placement {
                 is_moved && self.copies[of.index()].handed_over != Some(before.epoch_of(of))
             }) || before.coordinator.host() == *host && before.coordinator != self.coordinator
         };
-        // Nothing that was handed to a host while it was away has come to it.
+        // Nothing that was handed to a host while it was away has come to it; one that led nothing
+        // then was handed nothing.
+        let leads = |host: &HostId| before.leaders.iter().any(|leader| leader.host() == *host);
         let is_lost = |host: &HostId| {
-            before.is_up(*host) && !self.is_up(*host) || self.is_back_since(before, *host)
+            before.is_up(*host) && !self.is_up(*host)
+                || self.is_back_since(before, *host) && (before.is_up(*host) || leads(host))
         };
         let hosts = (0..before.hosts).map(HostId);
         hosts.filter(|host| is_lost(host) || is_deposed(host)).collect()

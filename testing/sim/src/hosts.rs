@@ -95,6 +95,8 @@ pub(crate) struct Answer {
 
 /// A message between sites, or from the links of a host to its sites.
 enum Said {
+    /// The placement that a host goes by.
+    Epoch(u64),
     Call(PartitionId, HostCall),
     Multi(Box<CoordinatorCall<usize, u64>>),
     Answer(Box<Answer>),
@@ -463,14 +465,19 @@ impl Cluster {
         self.carry_out(number, done, &mut process);
         self.carry_out(number, more, &mut process);
         for (to, said) in std::mem::take(&mut process.host.out) {
-            self.send(&process.links, to, said);
+            self.send(&mut process.links, to, said);
         }
         self.processes[number] = Some(process);
     }
 
-    fn send(&mut self, links: &Links, to: HostId, said: Said) {
-        let Some(session) = links.session_to(to) else { return };
-        let (from, way) = (links.host.0 as usize, (links.host.0 as usize, to.0 as usize));
+    fn send(&mut self, links: &mut Links, to: HostId, said: Said) {
+        if let Some((session, said)) = links.send(to, said) {
+            self.send_in((links.host, to), session, said);
+        }
+    }
+
+    fn send_in(&mut self, (from, to): (HostId, HostId), session: u32, said: Said) {
+        let (from, way) = (from.0 as usize, (from.0 as usize, to.0 as usize));
         let at_us = self.network.message_us(&mut self.shared.random, way, self.now_us);
         self.schedule(at_us, way.1, Event::Message { from, session, said });
     }
@@ -483,8 +490,8 @@ impl Cluster {
         for peer in done.ended {
             self.connect((number, run), peer.0 as usize);
         }
-        let Done { messages, datagrams, to_sites, problem, minorities, put_out, resumed, .. } =
-            done;
+        let Done { messages, epochs, datagrams, to_sites, problem, .. } = done;
+        let Done { minorities, put_out, resumed, .. } = done;
         for datagram in datagrams {
             let way = (number, datagram.to.0 as usize);
             let at_us = self.network.datagram_us(&mut self.shared.random, way, self.now_us);
@@ -499,7 +506,12 @@ impl Cluster {
             let at_us = self.network.message_us(&mut self.shared.random, way, self.now_us);
             self.schedule(at_us, number, Event::ToSite(run, said));
         }
-        messages.into_iter().for_each(|(to, said)| self.send(&process.links, to, said));
+        for (to, session, epoch) in epochs {
+            self.send_in((process.links.host, to), session, Said::Epoch(epoch));
+        }
+        for (to, said) in messages {
+            self.send(&mut process.links, to, said);
+        }
         if let Some(problem) = problem {
             self.shared.problem(problem);
         }

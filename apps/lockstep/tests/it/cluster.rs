@@ -239,6 +239,39 @@ fn a_host_that_stood_still_finds_itself_out_and_serves_nothing() {
     assert_eq!(shown(&hosts[0])["state"], "running");
 }
 
+#[test]
+fn a_host_that_was_out_with_the_only_copy_of_a_partition_takes_part_again_with_all_others() {
+    let hosts = Cluster::new(3, COPIES).start();
+    let create = "CREATE TABLE t (a BIGINT NOT NULL PRIMARY KEY); PARTITION TABLE t ON COLUMN a;";
+    hosts[0].connect().sql(create).expect("it is made");
+    for a in 0..3 {
+        hosts[0].connect().sql(&format!("INSERT INTO t VALUES ({a})")).expect("it is inserted");
+    }
+    // Host 1 has the only copies of what it shared with host 0, and then the coordinator, too.
+    for victim in [0, 1] {
+        signal(&hosts[victim], "-STOP");
+        until(&hosts[2], "the host is lost", |it| it["hosts"][victim]["state"] == "down");
+        signal(&hosts[victim], "-CONT");
+        if victim == 0 {
+            until(&hosts[0], "it knows that it is out", |it| it["state"] == "no majority");
+        }
+    }
+    for host in &hosts[1..] {
+        until(host, "it takes part again", |it| {
+            it["hosts"][1]["state"] == "up" && it["state"] == "running"
+        });
+        // On a busy machine another host may be suspected meanwhile: what is asked then may fail.
+        let deadline = Instant::now() + PATIENCE;
+        let count = loop {
+            match host.connect().sql("SELECT COUNT(*) FROM t") {
+                Ok(tables) => break tables,
+                Err(error) => assert!(Instant::now() < deadline, "{error}"),
+            }
+        };
+        assert_eq!(count[0].rows, [[Value::Int(3)]]);
+    }
+}
+
 /// Inserts rows through a host until a call fails: the rows that were acknowledged, and how long
 /// the last call took.
 fn insert_until_failure(host: &Host, first: i64, call_timeout: Duration) -> (Vec<i64>, Duration) {

@@ -10,7 +10,7 @@
 mod serve;
 mod wire;
 
-use crate::links::ClusterMembership;
+use crate::links::{ClusterMembership, SaidWithTerms};
 use crate::log::Data;
 use crate::log::directory::random_bits;
 use crate::options::Options;
@@ -190,7 +190,7 @@ impl Gathering {
     fn ask_report(&self, host: HostId) -> Result<Result<(), Silent>, String> {
         let mut about = Vec::new();
         let mut terms = Vec::new();
-        self.shared.terms.write(0, &mut terms);
+        self.shared.terms.write(SaidWithTerms::default(), &mut terms);
         about.put_counted(&terms);
         wire::put_report(&mut about, &self.shared.report);
         let answer = match self.ask_once(host, Kind::Report, &about, ANSWER_TIMEOUT) {

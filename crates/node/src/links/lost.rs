@@ -103,6 +103,7 @@ impl Links {
                 self.facts.cluster_created_ms.store(created_ms, Ordering::Relaxed);
             }
         }
+        self.follow_peers(&self.facts.placement());
         self.begin_copies()?;
         let (placement, logs) = (self.facts.placement(), std::mem::take(&mut self.led_logs));
         Ok(Formed { placement, logs })
@@ -127,7 +128,6 @@ impl Links {
             return Ok(());
         }
         let has_copies = self.members.has_copies();
-        let mut early: Vec<(HostId, Vec<u8>)> = Vec::new();
         let Some(state) = self.members.take_epoch() else { return Ok(()) };
         let placement =
             Placement::of_cluster(self.membership.host, &ClusterPlacement::of_state(state));
@@ -146,14 +146,7 @@ impl Links {
                 peer.go_out(self.poll.registry());
             }
         }
-        let is_back = |host: &HostId| placement.is_heard_since(&current, *host);
-        for host in (0..placement.host_count()).map(HostId).filter(is_back) {
-            let Some(peer) = &mut self.peers[host.0 as usize] else { continue };
-            tracing::warn!(%host, epoch = placement.epoch(), "a host takes part again");
-            for bytes in peer.other.come_back() {
-                early.push((host, bytes));
-            }
-        }
+        self.follow_peers(&placement);
         self.copies.follow_placement(&placement, &mut self.sends);
         for (partition, epoch) in self.copies.take_dropped() {
             tracing::error!(%partition, epoch, "the copy of this host is out of sync");
@@ -163,15 +156,20 @@ impl Links {
         for thread in placement.sites().chain([placement.control_thread()]) {
             self.outbox.send(thread, Envelope::Placement(Arc::clone(&placement)));
         }
-        // After the placement: openings of epochs that it begins, and what has waited for it.
+        // After the placement: openings of epochs that it begins.
         self.send_all();
-        for (host, bytes) in early {
-            if let Err(problem) = self.deliver(host, &bytes) {
-                tracing::error!(%host, problem, "the host is cut off");
-                self.cut_off(host);
+        Ok(())
+    }
+
+    /// Hosts that take part again, or with which this one does, are heard again, and get messages.
+    fn follow_peers(&mut self, placement: &Placement) {
+        for peer in self.peers.iter_mut().flatten() {
+            let host = peer.host();
+            if placement.both_up_since(host).is_some_and(|since| peer.other.take_part(since)) {
+                tracing::warn!(%host, epoch = placement.epoch(), "a host takes part again");
+                self.members.not_cut_off(host);
             }
         }
-        Ok(())
     }
 
     /// Tells the sites which leaders are to be moved, after the placement that they are of.

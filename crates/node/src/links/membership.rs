@@ -243,6 +243,11 @@ impl Membership {
         self.note_effects(now);
     }
 
+    /// The host, or this one, was out and takes part again: what was lost before does not count.
+    pub(super) fn not_cut_off(&mut self, host: HostId) {
+        self.control.not_cut_off(host);
+    }
+
     /// Messages to or from a host were lost for good while both ran: one of the two goes out.
     pub(super) fn cut_off(&mut self, host: HostId) {
         let record = self.control.state().and_then(|state| state.hosts.get(&host));

@@ -23,6 +23,7 @@ mod terms;
 
 pub use lockstep_link::ClusterId;
 pub(crate) use placement::first_placement;
+pub(crate) use terms::SaidWithTerms;
 pub use terms::{ClusterTerms, KFACTOR_MAX};
 
 use crate::clock;
@@ -443,6 +444,7 @@ impl Links {
     fn read_peer(&mut self, peer: &mut Peer) -> Result<(), String> {
         loop {
             loop {
+                let is_heard = peer.other.is_heard();
                 let event = match peer.link.next_event(self.now) {
                     Ok(Some(event)) => event,
                     Ok(None) => break,
@@ -455,8 +457,7 @@ impl Links {
                 match event {
                     Event::SessionBegan { .. } => {
                         peer.note_session();
-                        let created_ms = self.facts.cluster_created_ms.load(Ordering::Relaxed);
-                        peer.send_terms((&self.membership.terms, created_ms), self.now)?;
+                        peer.send_terms((&self.membership.terms, self.said()), self.now)?;
                     }
                     Event::SessionEnded { .. } if self.formed.is_none() => {
                         if !self.members.has_copies() {
@@ -471,15 +472,12 @@ impl Links {
                     Event::Datagram(bytes) => self.members.receive(peer.host_id, bytes),
                     Event::Message { bytes: [TERMS, _, terms @ ..], .. } => {
                         let agreed = self.membership.terms.agrees_with(terms);
-                        let created_ms = agreed.map_err(|problem| {
+                        let said = agreed.map_err(|problem| {
                             format!("it has other terms than this host: {problem}")
                         })?;
-                        self.note_terms(peer, created_ms);
+                        self.note_terms(peer, said);
                     }
-                    Event::Message { bytes, .. } if peer.other.is_out() => {
-                        let kept = peer.other.hear(bytes.to_vec())?;
-                        assert!(kept.is_none(), "nothing is taken of a host that is out");
-                    }
+                    Event::Message { .. } if !is_heard => {}
                     Event::Message { bytes, .. } => self.deliver(peer.host_id, bytes)?,
                 }
             }
@@ -489,8 +487,21 @@ impl Links {
         }
     }
 
-    /// Another host has the same terms, and says when the cluster was created.
-    fn note_terms(&self, peer: &mut Peer, created_ms: i64) {
+    /// What this host says beside its terms.
+    fn said(&self) -> SaidWithTerms {
+        SaidWithTerms {
+            created_ms: self.facts.cluster_created_ms.load(Ordering::Relaxed),
+            placement_epoch: match self.formed.is_some() {
+                true => 0,
+                false => self.facts.placement_epoch(),
+            },
+        }
+    }
+
+    /// Another host has the same terms.
+    fn note_terms(&self, peer: &mut Peer, said: SaidWithTerms) {
+        let SaidWithTerms { created_ms, placement_epoch } = said;
+        peer.other.hear_epoch(placement_epoch);
         // Clients compare it between hosts.
         if peer.host_id == HostId(0) && self.formed.is_some() {
             self.facts.cluster_created_ms.store(created_ms, Ordering::Relaxed);
@@ -519,10 +530,24 @@ impl Links {
         Ok(())
     }
 
-    fn take_messages(&mut self) {
-        if self.is_held_up() {
-            self.peers.iter_mut().flatten().for_each(|peer| peer.offer_held(self.now));
+    /// Tells hosts with which this one takes part again that it knows.
+    fn send_owed_terms(&mut self) {
+        let said = self.said();
+        for number in 0..self.peers.len() {
+            let owes = |peer: &&mut Peer| peer.other.owes_epoch();
+            let Some(peer) = self.peers[number].as_mut().filter(owes) else { continue };
+            let sent = peer.send_terms((&self.membership.terms, said), self.now);
+            if let Err(problem) = sent {
+                let host = peer.host();
+                tracing::error!(%host, problem, "the host is cut off");
+                self.cut_off(host);
+            }
         }
+    }
+
+    fn take_messages(&mut self) {
+        self.send_owed_terms();
+        self.peers.iter_mut().flatten().for_each(|peer| peer.offer_held(self.now));
         while !self.is_held_up() {
             let Some(message) = self.inbox.take_urgent() else { break };
             self.take_message(message);
@@ -543,7 +568,6 @@ impl Links {
         // No thread of this host knows a later one.
         message.epoch = message.epoch.map(|_| self.facts.placement_epoch());
         match self.peers.get_mut(host.0 as usize).and_then(Option::as_mut) {
-            Some(peer) if peer.other.is_out() => {}
             Some(peer) => peer.offer(message, self.now),
             None => unreachable!("the placement names hosts of the cluster"),
         }

@@ -1,5 +1,6 @@
 //! One other host: the socket to it under its link.
 
+use super::terms::SaidWithTerms;
 use super::{ClusterTerms, TERMS, frame};
 use crate::message::HostMessage;
 use lockstep_base::elapsed::Elapsed;
@@ -40,7 +41,7 @@ pub(super) struct Peer {
     /// It has the same terms.
     pub(super) has_agreed: bool,
     /// Which of its messages are taken.
-    pub(super) other: OtherHost<Vec<u8>>,
+    pub(super) other: OtherHost<Box<HostMessage>>,
     /// When its cluster was created, as it has said.
     pub(super) created_ms: Option<i64>,
     /// A message that the link has no room for.
@@ -114,7 +115,7 @@ impl Peer {
 
     /// Whether a message waits for room.
     pub(super) fn is_held_up(&self) -> bool {
-        self.held.is_some()
+        self.held.is_some() || self.other.is_full()
     }
 
     /// Closes a connection that brought nothing for long, so that the next one is made as soon as
@@ -226,25 +227,32 @@ impl Peer {
         self.problem = error.to_string();
     }
 
-    /// A session has begun: its first message are the terms.
+    /// The other host hears the terms, and which placement this one goes by: they are the first
+    /// message of a session, and come again where both hosts take part again.
     ///
     /// # Errors
     /// The other host takes only shorter messages.
     pub(super) fn send_terms(
         &mut self,
-        (terms, created_ms): (&ClusterTerms, i64),
+        (terms, said): (&ClusterTerms, SaidWithTerms),
         now: ClockReading,
     ) -> Result<(), String> {
         let offered = self.link.offer(now, |out| {
             out.extend_from_slice(&[TERMS, 0]);
-            terms.write(created_ms, out);
+            terms.write(said, out);
         });
-        offered.map(|_| ()).map_err(|error| format!("it does not take the terms: {error}"))
+        match offered {
+            // Without a session the next one begins with them.
+            Ok(_) | Err(OfferError::NoSession) => self.other.epoch_is_told(),
+            Err(OfferError::Full { .. }) => {}
+            Err(error) => return Err(format!("it does not take the terms: {error}")),
+        }
+        Ok(())
     }
 
     /// A session has begun.
     pub(super) fn note_session(&mut self) {
-        self.other.note_session();
+        self.other.begin_session();
     }
 
     /// The session is over before the cluster was formed.
@@ -255,16 +263,15 @@ impl Peer {
     /// The session with a host that serves is over, and so messages are lost. Whether that is news.
     pub(super) fn is_cut_off(&mut self) -> bool {
         self.ends_session();
-        self.other.cut_off()
+        self.other.end_session()
     }
 
     /// The host is lost: what waits for it is dropped.
     pub(super) fn go_out(&mut self, registry: &Registry) {
         self.held = None;
-        if self.other.go_out() {
-            self.link.end_session();
-            self.close(registry);
-        }
+        self.other.go_out();
+        self.link.end_session();
+        self.close(registry);
     }
 
     /// Sends what may be lost.
@@ -292,8 +299,14 @@ impl Peer {
         self.disconnect();
     }
 
-    /// Takes a message for a thread of the host.
+    /// Takes a message for a thread of the host, as soon as both hosts know that they take part.
     pub(super) fn offer(&mut self, message: Box<HostMessage>, now: ClockReading) {
+        if let Some(message) = self.other.send(message) {
+            self.offer_now(message, now);
+        }
+    }
+
+    fn offer_now(&mut self, message: Box<HostMessage>, now: ClockReading) {
         assert!(self.held.is_none(), "nothing is taken while a message waits for room");
         let offered = self.link.offer(now, |out| frame::put(out, &message));
         match offered {
@@ -307,10 +320,14 @@ impl Peer {
         }
     }
 
-    /// Offers the message again that had no room.
+    /// Offers the message again that had no room, and what has waited.
     pub(super) fn offer_held(&mut self, now: ClockReading) {
         if let Some(message) = self.held.take() {
-            self.offer(message, now);
+            self.offer_now(message, now);
+        }
+        while self.held.is_none() {
+            let Some(message) = self.other.next_waiting() else { return };
+            self.offer_now(message, now);
         }
     }
 

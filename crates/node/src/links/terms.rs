@@ -4,9 +4,21 @@ use crate::log::Durability;
 use crate::options::Options;
 use lockstep_cluster::Shape;
 use lockstep_link::ClusterId;
+use std::str::FromStr;
 
 /// Before the time at which the cluster was made.
 const CREATED: &str = "created_ms=";
+/// Before the number of the placement that the host goes by.
+const PLACEMENT: &str = "placement=";
+
+/// What a host says beside its terms.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct SaidWithTerms {
+    /// When it made its cluster, milliseconds since 1970.
+    pub(crate) created_ms: i64,
+    /// The number of the placement that it goes by.
+    pub(crate) placement_epoch: u64,
+}
 
 /// What all hosts of a cluster were started with.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,20 +94,22 @@ impl ClusterTerms {
         lockstep_cluster::partition_count(&self.shape())
     }
 
-    /// Appends the terms as text, which another release can read, and when the host that writes
-    /// them made its cluster, milliseconds since 1970.
-    pub(crate) fn write(&self, created_ms: i64, out: &mut Vec<u8>) {
+    /// Appends the terms as text, which another release can read, and what else the host that
+    /// writes them says.
+    pub(crate) fn write(&self, said: SaidWithTerms, out: &mut Vec<u8>) {
+        let SaidWithTerms { created_ms, placement_epoch } = said;
         for (name, value) in self.fields() {
             out.extend_from_slice(format!("{name}={value}\n").as_bytes());
         }
         out.extend_from_slice(format!("{CREATED}{created_ms}\n").as_bytes());
+        out.extend_from_slice(format!("{PLACEMENT}{placement_epoch}\n").as_bytes());
     }
 
-    /// Checks that another host has the same terms, which it wrote; gives when it made its cluster.
+    /// Checks that another host has the same terms, which it wrote; gives what else it said.
     ///
     /// # Errors
     /// What it has otherwise.
-    pub(crate) fn agrees_with(&self, written: &[u8]) -> Result<i64, String> {
+    pub(crate) fn agrees_with(&self, written: &[u8]) -> Result<SaidWithTerms, String> {
         let text = std::str::from_utf8(written).map_err(|_| "they are no text".to_string())?;
         let mut lines = text.lines();
         for (name, own) in self.fields() {
@@ -104,14 +118,20 @@ impl ClusterTerms {
                 return Err(format!("'{line}' there, '{name}={own}' here"));
             }
         }
-        let created = lines.next().unwrap_or_default();
-        let created_ms = created.strip_prefix(CREATED).and_then(|number| number.parse().ok());
-        let created_ms = created_ms.ok_or_else(|| format!("'{created}' there, not {CREATED}N"))?;
+        let created_ms = number_after(CREATED, lines.next())?;
+        let placement_epoch = number_after(PLACEMENT, lines.next())?;
         match lines.next() {
-            None => Ok(created_ms),
+            None => Ok(SaidWithTerms { created_ms, placement_epoch }),
             Some(line) => Err(format!("'{line}' there, which this release does not know")),
         }
     }
+}
+
+/// The number of a line that begins with `name`.
+fn number_after<T: FromStr>(name: &str, line: Option<&str>) -> Result<T, String> {
+    let line = line.unwrap_or_default();
+    let number = line.strip_prefix(name).and_then(|number| number.parse().ok());
+    number.ok_or_else(|| format!("'{line}' there, not {name}N"))
 }
 
 #[cfg(test)]
@@ -123,8 +143,9 @@ mod tests {
     fn terms_that_differ_are_named() {
         let terms = ClusterTerms::new(3, 2, 1, &Options::default());
         let mut written = Vec::new();
-        terms.write(77, &mut written);
-        assert_eq!(terms.agrees_with(&written), Ok(77));
+        let said = SaidWithTerms { created_ms: 77, placement_epoch: 3 };
+        terms.write(said, &mut written);
+        assert_eq!(terms.agrees_with(&written), Ok(said));
         let other = ClusterTerms { sites: 4, ..terms.clone() };
         assert_eq!(other.agrees_with(&written), Err("'sites=2' there, 'sites=4' here".to_string()));
         written.extend_from_slice(b"zones=1\n");

@@ -402,9 +402,7 @@ impl Shard {
             let is_lost = |of: &PartitionId| placement.is_leader_lost_since(before, *of);
             partitions.filter(is_lost).for_each(|lost| role.coordinator.leader_lost(lost));
         }
-        // A host that was away may have missed what the coordinator said.
-        let is_back = placement.is_back_since(before, placement.host());
-        self.fence_partitions(is_back || before.coordinator() != placement.coordinator());
+        self.fence_partitions(placement.has_other_coordinator(before));
     }
 
     /// A partition reports in a placement of which this thread has not heard yet: it is about to,

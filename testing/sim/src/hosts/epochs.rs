@@ -64,8 +64,7 @@ impl Host {
             let is_lost = |of: &PartitionId| placement.is_leader_lost_since(before, *of);
             partitions.filter(is_lost).for_each(|lost| coordinator.leader_lost(lost));
         }
-        let is_back = placement.is_back_since(before, self.id);
-        self.fence_partitions(is_back || before.coordinator() != placement.coordinator(), shared);
+        self.fence_partitions(placement.has_other_coordinator(before), shared);
     }
 
     fn fence_partitions(&mut self, has_moved: bool, shared: &mut Shared) {

@@ -218,6 +218,7 @@ impl Host {
             return early.push(said);
         }
         match said {
+            Said::Epoch(_) => unreachable!("the links take it"),
             Said::Call(partition, call)
                 if call.is_led() && waits_for_placement(call.epoch, &self.placement) =>
             {

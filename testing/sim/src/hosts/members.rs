@@ -22,6 +22,8 @@ use std::sync::Arc;
 pub(super) struct Done {
     /// To other hosts.
     pub(super) messages: Vec<(HostId, Said)>,
+    /// To other hosts, in a session: the placement that this one goes by.
+    pub(super) epochs: Vec<(HostId, u32, u64)>,
     /// Datagrams of the control plane.
     pub(super) datagrams: Vec<Outgoing>,
     /// To the sites of this host, in order.
@@ -122,24 +124,48 @@ impl Links {
         }
     }
 
-    /// Which hosts are lost in a new placement, and what those have said that take part again.
-    fn follow_others(
-        &mut self,
-        (before, placement): (&Placement, &Placement),
-        done: &mut Done,
-    ) -> Vec<(HostId, Said)> {
-        let mut early = Vec::new();
+    /// Which hosts are lost in a new placement, and which take part again.
+    fn follow_others(&mut self, (before, placement): (&Placement, &Placement), done: &mut Done) {
         for (host, other) in (0..).map(HostId).zip(&mut self.others) {
-            let is_lost = before.is_up(host) && !placement.is_up(host) && host != self.host;
-            if is_lost && other.host.go_out() {
+            if before.is_up(host) && !placement.is_up(host) && host != self.host {
+                other.host.go_out();
                 other.session = None;
                 done.ended.push(host);
             }
-            if placement.is_heard_since(before, host) {
-                early.extend(other.host.come_back().into_iter().map(|said| (host, said)));
+        }
+        self.take_part(placement);
+    }
+
+    /// The hosts that take part with this one in a placement are heard.
+    pub(super) fn take_part(&mut self, placement: &Placement) {
+        for (host, other) in (0..).map(HostId).zip(&mut self.others) {
+            let since = placement.both_up_since(host).filter(|_| host != self.host);
+            if since.is_some_and(|since| other.host.take_part(since)) {
+                self.control.not_cut_off(host);
             }
         }
-        early
+    }
+
+    /// Tells other hosts which placement this one goes by, where they are to hear that, and sends
+    /// what has waited for what they say.
+    fn say_epochs(&mut self, done: &mut Done) {
+        let epoch = if self.has_begun { self.known.epoch() } else { 0 };
+        for (host, other) in (0..).map(HostId).zip(&mut self.others) {
+            if let Some(session) = other.session.filter(|_| other.host.owes_epoch()) {
+                done.epochs.push((host, session, epoch));
+                other.host.epoch_is_told();
+            }
+            while let Some(said) = other.host.next_waiting() {
+                done.messages.push((host, said));
+            }
+        }
+    }
+
+    /// What is sent to another host, and the session; nothing where it waits, or is lost.
+    pub(super) fn send(&mut self, to: HostId, said: Said) -> Option<(u32, Said)> {
+        let other = &mut self.others[to.0 as usize];
+        let said = other.host.send(said)?;
+        Some((other.session?, said))
     }
 
     pub(super) fn now(&self, true_us: u64) -> Now {
@@ -209,8 +235,8 @@ impl Links {
             return;
         }
         let has_lost = other.session.replace(session).is_some() && self.has_begun;
-        let is_news = has_lost && other.host.cut_off();
-        other.host.note_session();
+        let is_news = has_lost && other.host.end_session();
+        other.host.begin_session();
         let record = self.control.state().and_then(|state| state.hosts.get(&peer));
         if let Some(incarnation) = record.filter(|_| is_news).map(|record| record.incarnation) {
             self.control.cut_off(peer, incarnation);
@@ -224,10 +250,10 @@ impl Links {
         if other.session != Some(session) {
             return done;
         }
-        match other.host.hear(said) {
-            Ok(Some(said)) => self.take((from, said), host, &mut done),
-            Ok(None) => {}
-            Err(problem) => done.problem = Some(problem),
+        match said {
+            Said::Epoch(epoch) => other.host.hear_epoch(epoch),
+            said if other.host.is_heard() => self.take((from, said), host, &mut done),
+            _ => {}
         }
         done
     }
@@ -258,6 +284,7 @@ impl Links {
     /// What the sites have sealed, and ask the control plane for.
     pub(super) fn take_from_sites(&mut self, true_us: u64, host: &mut Host) -> Done {
         let mut done = Done::default();
+        self.say_epochs(&mut done);
         for report in std::mem::take(&mut host.sealed) {
             if let Err(problem) = self.copies.take(host.id, report, &mut self.sends) {
                 done.problem = Some(problem);
@@ -373,15 +400,12 @@ impl Links {
         let before = Arc::clone(&self.known);
         let placement = Arc::new(placement);
         self.known = Arc::clone(&placement);
-        let early = self.follow_others((&before, &placement), done);
+        self.follow_others((&before, &placement), done);
         self.copies.follow_placement(&placement, &mut self.sends);
         self.copies.take_dropped();
         // Before the openings of epochs that it begins.
         done.to_sites.push(Said::Placement(placement));
         self.send_all(host.id, done);
-        for said in early {
-            self.take(said, host, done);
-        }
     }
 
     pub(super) fn send_all(&mut self, own: HostId, done: &mut Done) {

@@ -50,6 +50,7 @@ impl Links {
         let (epoch, placement) = (state.epoch, ClusterPlacement::of_state(state));
         let placement = Arc::new(Placement::of_cluster(self.host, &placement));
         (self.taken, self.known, self.has_begun) = (epoch, Arc::clone(&placement), true);
+        self.take_part(&placement);
         if let Err(problem) = self.copies.begin(&placement, &BTreeMap::new(), &mut self.sends) {
             done.problem = Some(problem);
         }
