@@ -157,7 +157,9 @@ impl Cluster {
         let up = |it: &&super::Process| {
             let record = &state.hosts[&it.host.id];
             let is_member = record.incarnation.0 == it.run;
-            record.state == HostState::Up && is_member && it.host.has_joined()
+            // One without copies hears of changes at its control thread, which is not simulated.
+            let has_copies = state.partitions_of(it.host.id).next().is_some();
+            record.state == HostState::Up && is_member && it.host.has_joined() && has_copies
         };
         let running = self.processes.iter().flatten().filter(up);
         let versions: BTreeSet<u64> = running.map(|process| process.host.version).collect();
