@@ -154,16 +154,17 @@ impl ClusterState {
         if !self.is_formed() || has_copies {
             return Err(Refusal::Phase);
         }
-        let epoch = self.epoch.next();
+        let is_witness = self.shape.is_witness(host);
+        // All hosts get another placement, unless it has no place in it.
+        let epoch = if is_witness { self.epoch } else { self.epoch.next() };
         let record = self.record(host, incarnation)?;
         if record.state == HostState::Up {
             return Ok(Verdict::Unchanged);
         }
         record.take_part(epoch);
-        if !self.shape.is_witness(host) {
+        if !is_witness {
             self.place_learning(host);
-            // All hosts get another placement.
-            self.epoch = self.epoch.next();
+            self.epoch = epoch;
         }
         Ok(Verdict::Applied)
     }

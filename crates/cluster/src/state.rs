@@ -114,7 +114,9 @@ impl HostRecord {
 
     /// It takes part from an epoch on.
     pub(crate) fn take_part(&mut self, epoch: Epoch) {
-        assert!(epoch > self.up_since, "a host that is up was not, before");
+        assert!(self.state != HostState::Up, "a host that comes to take part did not before");
+        // A witness may do so again in the same epoch.
+        assert!(epoch >= self.up_since, "epochs grow");
         (self.state, self.up_since) = (HostState::Up, epoch);
     }
 
