@@ -71,8 +71,8 @@ impl<M> OtherHost<M> {
         self.owes_epoch
     }
 
-    /// It is told so.
-    pub fn epoch_is_told(&mut self) {
+    /// It is on its way to hear that.
+    pub fn note_epoch_sent(&mut self) {
         self.owes_epoch = false;
         assert!(self.is_ready() == self.is_heard(), "nothing is owed");
     }
@@ -152,7 +152,7 @@ mod tests {
     fn connected() -> OtherHost<u32> {
         let mut other = OtherHost::default();
         other.begin_session();
-        other.epoch_is_told();
+        other.note_epoch_sent();
         other.hear_epoch(FIRST_EPOCH);
         assert_eq!((other.send(1), other.is_heard()), (Some(1), true));
         other
@@ -165,13 +165,13 @@ mod tests {
         // This host was out, and hears at once that it takes part again in placement 4.
         assert!(other.take_part(4) && !other.take_part(4));
         assert_eq!((other.send(2), other.is_heard()), (None, false));
-        other.epoch_is_told();
+        other.note_epoch_sent();
         assert_eq!(other.next_waiting(), None, "the other one may have to put this one out yet");
         // It does so: the session ends, and nothing is lost with it.
         assert!(!other.end_session() && !other.is_out());
         other.begin_session();
         other.hear_epoch(3);
-        other.epoch_is_told();
+        other.note_epoch_sent();
         assert_eq!((other.next_waiting(), other.is_heard()), (None, false));
         other.hear_epoch(4);
         assert_eq!((other.send(3), other.is_heard()), (None, true));
@@ -185,12 +185,12 @@ mod tests {
         assert!(other.end_session() && other.is_out(), "messages may be lost");
         assert!(!other.end_session(), "that is known");
         other.begin_session();
-        other.epoch_is_told();
+        other.note_epoch_sent();
         other.hear_epoch(9);
         assert_eq!((other.send(2), other.is_heard()), (None, false), "until one was out");
         assert!(other.take_part(9));
         assert_eq!(other.send(3), None);
-        other.epoch_is_told();
+        other.note_epoch_sent();
         assert_eq!(other.next_waiting(), Some(3));
     }
 

@@ -470,18 +470,6 @@ impl Cluster {
         self.processes[number] = Some(process);
     }
 
-    fn send(&mut self, links: &mut Links, to: HostId, said: Said) {
-        if let Some((session, said)) = links.send(to, said) {
-            self.send_in((links.host, to), session, said);
-        }
-    }
-
-    fn send_in(&mut self, (from, to): (HostId, HostId), session: u32, said: Said) {
-        let (from, way) = (from.0 as usize, (from.0 as usize, to.0 as usize));
-        let at_us = self.network.message_us(&mut self.shared.random, way, self.now_us);
-        self.schedule(at_us, way.1, Event::Message { from, session, said });
-    }
-
     fn carry_out(&mut self, number: usize, done: Done, process: &mut Process) {
         let run = process.run;
         if done.is_tick {

@@ -243,7 +243,7 @@ impl Peer {
         });
         match offered {
             // Without a session the next one begins with them.
-            Ok(_) | Err(OfferError::NoSession) => self.other.epoch_is_told(),
+            Ok(_) | Err(OfferError::NoSession) => self.other.note_epoch_sent(),
             Err(OfferError::Full { .. }) => {}
             Err(error) => return Err(format!("it does not take the terms: {error}")),
         }

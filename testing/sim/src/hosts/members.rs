@@ -153,7 +153,7 @@ impl Links {
         for (host, other) in (0..).map(HostId).zip(&mut self.others) {
             if let Some(session) = other.session.filter(|_| other.host.owes_epoch()) {
                 done.epochs.push((host, session, epoch));
-                other.host.epoch_is_told();
+                other.host.note_epoch_sent();
             }
             while let Some(said) = other.host.next_waiting() {
                 done.messages.push((host, said));

@@ -4,7 +4,7 @@
 use super::host::Host;
 use super::members::{Done, Links};
 use super::network::Clock;
-use super::{Cluster, Event, Process, Shared, TICK_US};
+use super::{Cluster, Event, Process, Said, Shared, TICK_US};
 use lockstep_cluster::{ClusterState, Command, HostState, Now};
 use lockstep_host::placement::{ClusterPlacement, Placement};
 use lockstep_host::serving::Serving;
@@ -161,6 +161,20 @@ impl Cluster {
         for other in (0..self.processes.len()).filter(|other| *other != number) {
             self.connect((number, run), other);
         }
+    }
+
+    /// A host sends another one a message, as soon as its links may.
+    pub(super) fn send(&mut self, links: &mut Links, to: HostId, said: Said) {
+        if let Some((session, said)) = links.send(to, said) {
+            self.send_in((links.host, to), session, said);
+        }
+    }
+
+    /// The same in a session that there is.
+    pub(super) fn send_in(&mut self, (from, to): (HostId, HostId), session: u32, said: Said) {
+        let (from, way) = (from.0 as usize, (from.0 as usize, to.0 as usize));
+        let at_us = self.network.message_us(&mut self.shared.random, way, self.now_us);
+        self.schedule(at_us, way.1, Event::Message { from, session, said });
     }
 
     /// Two hosts connect with each other, in a session of their own.
