@@ -146,10 +146,12 @@ impl SnapshotSchedule {
         Some(by_log.into_iter().chain(by_clock).min()?.saturating_sub(now_us))
     }
 
-    /// One by schedule is asked for: its folder is checked, then it begins or is refused.
-    pub fn prepare(&mut self) {
+    /// One by schedule is asked for: its folder is checked, then it begins or is refused. The
+    /// next one is due an interval later, also if another host asked for this one.
+    pub fn prepare(&mut self, now_us: i64) {
         assert!(self.is_free(), "one snapshot at a time");
         self.is_preparing = true;
+        self.next_us = self.settings.interval_us.map(|interval_us| now_us + interval_us);
     }
 
     /// One begins: its transaction is ordered. `log` is how far the log is.
@@ -179,7 +181,10 @@ impl SnapshotSchedule {
         let tidies = match (running.kind, sequences) {
             (SnapshotKind::Automatic, Some(sequences)) => {
                 let before = self.saved_sequences.as_deref().unwrap_or_default();
-                let grows = before.iter().zip(sequences).all(|(before, now)| before <= now);
+                // One of several hosts may have given a copy up.
+                let has = |now: u64| now > 0;
+                let mut both = before.iter().zip(sequences);
+                let grows = both.all(|(before, now)| before <= now || !has(*now));
                 assert!(grows, "a later snapshot has what an earlier one has");
                 self.saved_sequences = Some(sequences.to_vec());
                 self.saved_bytes = self.unsaved_at_start + running.written_bytes;

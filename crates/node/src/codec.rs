@@ -524,11 +524,12 @@ fn put_request(out: &mut Vec<u8>, request: &ControlRequest) -> bool {
 
 fn put_step(out: &mut Vec<u8>, step: &SnapshotStep) {
     match step {
-        SnapshotStep::Prepare { epoch, catalog_version, cluster, request } => {
+        SnapshotStep::Prepare { epoch, catalog_version, cluster, keeps_copies, request } => {
             out.put_u8(0);
             out.put_varint(*epoch);
             out.put_varint(*catalog_version);
             out.extend_from_slice(cluster);
+            out.put_u8(u8::from(*keeps_copies));
             out.put_counted(request.as_bytes());
         }
         SnapshotStep::Prepared { host_name, problem } => {
@@ -541,6 +542,8 @@ fn put_step(out: &mut Vec<u8>, step: &SnapshotStep) {
             put_problem(out, problem.as_deref());
         }
         SnapshotStep::GiveUp => out.put_u8(3),
+        SnapshotStep::Keep => out.put_u8(4),
+        SnapshotStep::Due => out.put_u8(5),
     }
 }
 
@@ -550,8 +553,9 @@ fn read_step(reader: &mut ByteReader<'_>) -> Read<SnapshotStep> {
             let (epoch, catalog_version) = (reader.varint()?, reader.varint()?);
             let mut cluster = [0; 16];
             cluster.copy_from_slice(reader.take(16)?);
+            let keeps_copies = reader.u8()? != 0;
             let request = read_text(reader)?;
-            SnapshotStep::Prepare { epoch, catalog_version, cluster, request }
+            SnapshotStep::Prepare { epoch, catalog_version, cluster, keeps_copies, request }
         }
         1 => {
             let host_name = read_text(reader)?;
@@ -559,6 +563,8 @@ fn read_step(reader: &mut ByteReader<'_>) -> Read<SnapshotStep> {
         }
         2 => SnapshotStep::Saved { problem: read_problem(reader)? },
         3 => SnapshotStep::GiveUp,
+        4 => SnapshotStep::Keep,
+        5 => SnapshotStep::Due,
         other => return Err(MessageError::Unknown("a step of a snapshot of kind", other.into())),
     })
 }

@@ -329,6 +329,8 @@ pub enum SnapshotStep {
         catalog_version: u64,
         /// The name that all parts have in common.
         cluster: [u8; 16],
+        /// Each host saves all of its copies, for its own starts.
+        keeps_copies: bool,
         /// What is saved where, as the parameter of `@SnapshotSave`.
         request: String,
     },
@@ -346,6 +348,11 @@ pub enum SnapshotStep {
     },
     /// From it: the snapshot is given up, and nothing of it stays.
     GiveUp,
+    /// From it: all hosts have written what they keep of their copies, and their logs have what was
+    /// decided before: it counts.
+    Keep,
+    /// To it: the log of the host is so long that its copies should be saved.
+    Due,
 }
 
 /// A message between threads of two hosts.

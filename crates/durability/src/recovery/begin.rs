@@ -58,7 +58,8 @@ pub enum BeginFault {
 }
 
 /// The snapshots that recovery could begin with, and those of which nobody knows because they are
-/// damaged; newest first.
+/// damaged; newest first. One of several hosts, with copies of its `own` partitions, begins with
+/// what it keeps of all of these.
 ///
 /// # Errors
 /// The folder cannot be read.
@@ -66,7 +67,16 @@ pub fn candidates(
     disk: &dyn Disk,
     cluster: ClusterId,
     partitions: u32,
+    own: Option<&[bool]>,
 ) -> Result<Vec<Candidate>, SnapshotError> {
+    let has_all = |manifest: &Manifest| match (&manifest.part, own) {
+        (None, None) => true,
+        (Some(part), Some(own)) if part.is_own => {
+            let mut own = (0..).zip(own).filter(|(_, is_own)| **is_own);
+            own.all(|(number, _)| part.partitions.contains(&number))
+        }
+        _ => false,
+    };
     let mut candidates = Vec::new();
     for found in scan(disk, SNAPSHOT_FOLDER)? {
         let missing = found.missing().next().map(|file| {
@@ -77,7 +87,7 @@ pub fn candidates(
         match found.manifest {
             Ok(manifest) => {
                 let is_whole_host = manifest.content == ContentKind::Native
-                    && manifest.part.is_none()
+                    && has_all(&manifest)
                     && manifest.cluster == cluster
                     && manifest.positions.len() == partitions as usize;
                 if !is_whole_host {
@@ -342,19 +352,24 @@ fn unsound(disk: &dyn Disk, position: LogPosition, error: &SurveyError) -> Begin
 pub fn check_reach(
     disk: &dyn Disk,
     manifest: Option<&Manifest>,
-    passed: &[&Candidate],
+    (passed, own): (&[&Candidate], Option<&[bool]>),
     outcome: &Outcome,
     end: &LogEnd,
 ) -> Result<(), BeginFault> {
     let first = end.segments.first().map_or(end.position.segment + 1, |first| first.number);
     let is_pruned = first > 1;
     let tails = &outcome.tails;
+    let is_own = |number: usize| own.is_none_or(|own| own[number]);
+    let has_entries = || {
+        let mut own = tails.iter().enumerate().filter(|(number, _)| is_own(*number));
+        own.all(|(_, tail)| tail.entries > 0)
+    };
     let reaches = |one: &&Candidate| match &one.sequences {
         Some(sequences) => {
             tails.iter().zip(sequences).all(|(tail, sequence)| tail.sequence >= *sequence)
         }
         // Whatever it had, its own beginning is an entry in the log of every partition.
-        None => !is_pruned || tails.iter().all(|tail| tail.entries > 0),
+        None => !is_pruned || has_entries(),
     };
     let has_beginning = manifest.is_some() || !is_pruned;
     if has_beginning && passed.iter().all(reaches) {

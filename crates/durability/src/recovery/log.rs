@@ -60,6 +60,14 @@ impl CopyEnd {
         later.map(|(_, first)| first.saturating_sub(1)).min().unwrap_or(u64::MAX)
     }
 
+    /// Of a partition of which a snapshot has everything up to a position.
+    fn of_saved(saved: &PartitionPosition) -> CopyEnd {
+        match saved.sequence {
+            0 => CopyEnd::default(),
+            end => CopyEnd { begins: vec![(saved.source.epoch, 1)], end },
+        }
+    }
+
     fn note(&mut self, block: &Block<'_>) {
         let last = block.first_sequence.saturating_add(u64::from(block.entries)).saturating_sub(1);
         match block.source.epoch.cmp(&self.epoch()) {
@@ -102,11 +110,22 @@ impl RecoveryLog<'_> {
     /// # Errors
     /// Their folder cannot be read.
     pub fn candidates(&self, partitions: u32) -> Result<Vec<Candidate>, SnapshotError> {
-        let mut found = candidates(&**self.disk, self.cluster, partitions)?;
+        let own = self.others.map(|others| &others.own[..]);
+        let mut found = candidates(&**self.disk, self.cluster, partitions, own)?;
         if let Some(point) = self.until {
             found.retain(|candidate| candidate.is_before(point));
         }
         Ok(found)
+    }
+
+    /// What a host of several keeps of its copies: the newest sound snapshot, if there is one.
+    ///
+    /// # Errors
+    /// Their folder cannot be read: the text for the user.
+    pub fn kept(&self, partitions: u32) -> Result<Option<Manifest>, String> {
+        let found = candidates(&**self.disk, self.cluster, partitions, Some(&[]));
+        let found = found.map_err(|error| error.to_string())?;
+        Ok(found.into_iter().find_map(|one| one.manifest.ok()))
     }
 
     /// Reads the log after a snapshot, or from the beginning. Newer snapshots were `passed` over;
@@ -130,25 +149,39 @@ impl RecoveryLog<'_> {
         if let Some(point) = self.until {
             survey.stop_behind(point.cut.clone());
         }
+        if let Some(others) = self.others {
+            let own = manifest.map_or(TransactionId(0), Manifest::transaction_id);
+            survey.settle_up_to(others.settled.iter().map(|of_other| own.max(*of_other)));
+        }
         let saved = (&saved[..], manifest);
         let surveyed = survey_log(&**self.disk, || self.open(), survey, saved, self.others)?;
-        check_reach(&**self.disk, manifest, passed, &surveyed.outcome, &surveyed.end)?;
+        let own = self.others.map(|others| &others.own[..]);
+        let (outcome, end) = (&surveyed.outcome, &surveyed.end);
+        check_reach(&**self.disk, manifest, (passed, own), outcome, end)?;
         let Surveyed { mut outcome, end, log_bytes, reach } = surveyed;
         outcome.raise_source(last_source);
         assert!(outcome.next_source() > last_source, "the next run is later than all before");
         if let Some(manifest) = manifest {
-            let snapshot = TransactionId(manifest.transaction as u64);
-            outcome.last_multi = outcome.last_multi.max(snapshot);
+            outcome.last_multi = outcome.last_multi.max(manifest.transaction_id());
         }
         Ok(Surveyed { outcome, end, log_bytes, reach })
     }
 
-    /// Where the log of each partition ends, and the log as a whole.
+    /// Where the log of each partition ends, and the log as a whole. The log goes on from what the
+    /// host has `kept`, if it has, and need not have what is in that.
     ///
     /// # Errors
     /// The log cannot be read: the text for the user.
-    pub fn copy_ends(&self, partitions: u32) -> Result<(Vec<CopyEnd>, LogEnd), String> {
-        let mut ends = vec![CopyEnd::default(); partitions as usize];
+    pub fn copy_ends(
+        &self,
+        partitions: u32,
+        kept: Option<&Manifest>,
+    ) -> Result<(Vec<CopyEnd>, LogEnd), String> {
+        let positions = kept.map_or(Vec::new(), |manifest| manifest.positions.clone());
+        let begin = |number: u32| {
+            positions.get(number as usize).map_or(CopyEnd::default(), CopyEnd::of_saved)
+        };
+        let mut ends: Vec<CopyEnd> = (0..partitions).map(begin).collect();
         let mut reader = self.open()?;
         while let Some(block) = reader.next_block().map_err(|error| error.to_string())? {
             let end = ends.get_mut(block.partition as usize);
@@ -157,6 +190,10 @@ impl RecoveryLog<'_> {
                 format!("the command log has entries of partition {partition}, of {partitions}")
             })?;
             end.note(&block);
+        }
+        for (end, saved) in ends.iter_mut().zip(&positions) {
+            // The log has what comes after, or nothing more.
+            end.end = end.end.max(saved.sequence);
         }
         Ok((ends, reader.into_end()))
     }

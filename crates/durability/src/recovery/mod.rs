@@ -189,6 +189,9 @@ pub struct Survey {
     incomplete: BTreeMap<TransactionId, Vec<WriterRound>>,
     /// Only the log of this partition is read.
     alone: Option<PartitionId>,
+    /// By partition, transactions up to this one are decided in all logs, and its log may have
+    /// nothing of them any more.
+    settled_up_to: Vec<TransactionId>,
     /// By partition, calls that failed or were withdrawn.
     void_calls: Vec<BTreeSet<TransactionId>>,
     last_multi: TransactionId,
@@ -232,6 +235,7 @@ impl Survey {
             parts: vec![BTreeMap::new(); behind.len()],
             incomplete: BTreeMap::new(),
             alone: None,
+            settled_up_to: Vec::new(),
             void_calls: vec![BTreeSet::new(); behind.len()],
             last_multi: TransactionId(0),
             last_source: LogSource::default(),
@@ -252,6 +256,13 @@ impl Survey {
     /// Entries that a later epoch replaced, which are passed over.
     pub fn pass_over(&mut self, replaced: Replaced) {
         self.replaced = replaced;
+    }
+
+    /// By partition, what a snapshot has that was decided in all logs before it: a log that goes on
+    /// from there may have nothing of the transactions up to this one.
+    pub fn settle_up_to(&mut self, transactions: impl Iterator<Item = TransactionId>) {
+        self.settled_up_to = transactions.collect();
+        assert_eq!(self.settled_up_to.len(), self.tails.len(), "each partition has a log");
     }
 
     /// By partition, entries with greater numbers are not to be replayed: see [`Point`]. What
@@ -464,7 +475,9 @@ impl Survey {
 
     /// Whether the log of a partition, if it is read, does not have its last part of a transaction.
     fn is_missing(&self, transaction: TransactionId, writer: &WriterRound) -> bool {
-        let is_read = self.alone.is_none_or(|alone| alone == writer.partition);
+        let settled = self.settled_up_to.get(writer.partition.index());
+        let is_read = self.alone.is_none_or(|alone| alone == writer.partition)
+            && settled.is_none_or(|settled| transaction > *settled);
         let Some(parts) = self.parts.get(writer.partition.index()).filter(|_| is_read) else {
             return false;
         };

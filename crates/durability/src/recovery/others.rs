@@ -18,6 +18,9 @@ pub struct Others {
     pub own: Vec<bool>,
     /// By partition, what the log of another host says, in its order.
     pub facts: Vec<Vec<Fact>>,
+    /// By partition, the transaction of the snapshot that the log which counts goes on from: those
+    /// up to it are decided in all logs, and what is left of that log may have nothing of them.
+    pub settled: Vec<TransactionId>,
 }
 
 /// What one entry says of a transaction over several partitions.

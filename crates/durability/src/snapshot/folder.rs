@@ -36,6 +36,13 @@ impl FoundSnapshot {
             && self.missing().next().is_none()
     }
 
+    /// Whether the host whose folder it is in can begin with it: it is whole, or has all copies of
+    /// one of several hosts.
+    pub fn is_start(&self) -> bool {
+        let is_own = self.manifest.as_ref().is_ok_and(Manifest::is_own);
+        self.is_complete() || is_own && self.missing().next().is_none()
+    }
+
     /// Bytes of all files that are there.
     pub fn bytes(&self) -> u64 {
         self.present.iter().map(|(_, bytes)| bytes).sum()
@@ -379,12 +386,13 @@ pub fn remove_unfinished(
     cluster: ClusterId,
 ) -> Result<(), SnapshotError> {
     let names = disk.list(folder)?;
-    if names.contains(&removed_name(nonce, 0)) {
+    if !hosts_with(names.iter(), |host| removed_name(nonce, host)).is_empty() {
         remove(disk, folder, nonce)?;
     }
-    let partial = partial_name(nonce, 0);
-    let other = [(partial, &b"LockstepDB snapshot"[..]), (classes_name(nonce, 0), b"PK")];
     for name in names {
+        let Some(host) = host_of(&name) else { continue };
+        let partial = partial_name(nonce, host);
+        let other = [(partial, &b"LockstepDB snapshot"[..]), (classes_name(nonce, host), b"PK")];
         let is_rows = partition_of(&name, nonce).is_some_and(|partition| {
             is_begun_rows(disk, &path(folder, &name), cluster, partition).unwrap_or(false)
         });

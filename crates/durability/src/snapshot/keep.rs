@@ -13,7 +13,7 @@ pub fn outdated<'a>(found: &'a [FoundSnapshot], prefix: &str, kept: usize) -> Ve
         match &one.manifest {
             Ok(manifest) => {
                 sound.push((manifest.transaction, &*one.nonce));
-                complete.extend(one.is_complete().then_some(manifest.transaction));
+                complete.extend(one.is_start().then_some(manifest.transaction));
             }
             Err(error) if error.disk == Some(DiskErrorKind::NotFound) => gone.push(&*one.nonce),
             // Somebody may want to mend it.
@@ -57,12 +57,14 @@ pub fn remove_outdated(
 /// `prefix`: recovery begins with the newest one, and with an older one should its files be
 /// damaged, so entries up to there are not needed.
 pub fn covered(found: &[FoundSnapshot], prefix: &str, cluster: ClusterId) -> BTreeMap<u32, u64> {
-    let own = found.iter().filter(|one| one.nonce.starts_with(prefix) && one.is_complete());
+    let own = found.iter().filter(|one| one.nonce.starts_with(prefix) && one.is_start());
     let sound = own.filter_map(|one| one.manifest.as_ref().ok());
     let mut covered = BTreeMap::new();
     let is_own = |one: &&Manifest| one.cluster == cluster && one.content == ContentKind::Native;
     for manifest in sound.filter(is_own) {
-        for (partition, position) in (0u32..).zip(&manifest.positions) {
+        let has = |partition: &u32| !manifest.lacked_partitions().any(|it| it == *partition);
+        let saved = (0u32..).zip(&manifest.positions).filter(|(partition, _)| has(partition));
+        for (partition, position) in saved {
             let least = covered.entry(partition).or_insert(position.sequence);
             *least = position.sequence.min(*least);
         }

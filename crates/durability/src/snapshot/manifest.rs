@@ -1,6 +1,6 @@
 //! The manifest: a text of lines, made and read.
 
-use super::{FORMAT, WHOLE_FORMAT};
+use super::{FORMAT, PART_FORMAT, WHOLE_FORMAT};
 use crate::directory::ClusterId;
 use lockstep_txn::log_entry::LogSource;
 use lockstep_types::TransactionId;
@@ -67,11 +67,14 @@ pub struct FileEntry {
     pub checksum: u32,
 }
 
-/// The part of a snapshot of several hosts that one of them wrote.
+/// What one of several hosts wrote: its part of a snapshot of all, or one of its own copies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostPart {
     /// The host.
     pub host: u32,
+    /// It has all copies of the host, whether they lead or follow, with everything that they need:
+    /// the host begins with it, and nobody else has a use for it.
+    pub is_own: bool,
     /// The partitions whose rows it has, in their order.
     pub partitions: Vec<u32>,
 }
@@ -131,6 +134,16 @@ impl ContentKind {
 }
 
 impl Manifest {
+    /// The transaction at which it was taken.
+    pub fn transaction_id(&self) -> TransactionId {
+        TransactionId(self.transaction as u64)
+    }
+
+    /// Whether it is of all copies of one of several hosts.
+    pub fn is_own(&self) -> bool {
+        self.part.as_ref().is_some_and(|part| part.is_own)
+    }
+
     /// The partitions whose rows are missing: those that other hosts saved.
     pub fn lacked_partitions(&self) -> impl Iterator<Item = u32> + '_ {
         let has = |partition: &u32| {
@@ -147,6 +160,9 @@ impl Manifest {
         let (Some(own), Some(part)) = (&mut self.part, other.part) else {
             return Err("it is of one host alone, and there are parts of several".to_string());
         };
+        if own.is_own || part.is_own {
+            return Err("it is of the copies of one host, for its own starts".to_string());
+        }
         let is_same = self.transaction == other.transaction
             && self.cluster == other.cluster
             && self.content == other.content
@@ -182,7 +198,11 @@ impl Manifest {
                 return Err(format!("the name '{name}' has a space in it, or nothing"));
             }
         }
-        let format = if self.part.is_some() { FORMAT } else { WHOLE_FORMAT };
+        let format = match &self.part {
+            None => WHOLE_FORMAT,
+            Some(part) if part.is_own => FORMAT,
+            Some(_) => PART_FORMAT,
+        };
         let mut text = format!("{FIRST_LINE}\nformat {format}\n");
         self.write_lines(&mut text).map_err(|error| error.to_string())?;
         let checksum = crc32fast::hash(text.as_bytes());
@@ -204,8 +224,8 @@ impl Manifest {
             writeln!(out)?;
         }
         writeln!(out, "partitions {}", self.positions.len())?;
-        if let Some(HostPart { host, partitions }) = &self.part {
-            write!(out, "host {host} has")?;
+        if let Some(HostPart { host, is_own, partitions }) = &self.part {
+            write!(out, "host {host} {}", if *is_own { "keeps" } else { "has" })?;
             partitions.iter().try_for_each(|partition| write!(out, " {partition}"))?;
             writeln!(out)?;
         }
@@ -368,15 +388,18 @@ impl<'a> Lines<'a> {
         let Some(line) = self.maybe("host") else { return Ok(None) };
         let mut words = line.split(' ');
         let host = words.next().and_then(|word| word.parse().ok());
-        let is_sound = words.next() == Some("has");
+        let is_own = match words.next() {
+            Some("has") => Some(false),
+            Some("keeps") => Some(true),
+            _ => None,
+        };
         let partitions: Option<Vec<u32>> = words.map(|word| word.parse().ok()).collect();
-        match (host, partitions) {
-            (Some(host), Some(partitions))
-                if is_sound
-                    && partitions.is_sorted_by(|one, next| one < next)
+        match (host, is_own, partitions) {
+            (Some(host), Some(is_own), Some(partitions))
+                if partitions.is_sorted_by(|one, next| one < next)
                     && partitions.last().is_some_and(|last| *last < partition_count) =>
             {
-                Ok(Some(HostPart { host, partitions }))
+                Ok(Some(HostPart { host, is_own, partitions }))
             }
             _ => Err(bad),
         }

@@ -32,7 +32,8 @@
 //! catalog_version NUMBER
 //! planning HEXADECIMAL DIGITS            * once: what the host planned its procedures with
 //! partitions NUMBER
-//! host NUMBER has PARTITION ...          * once: the part of one host of several
+//! host NUMBER has PARTITION ...          * once: the part of one host of several; or
+//! host NUMBER keeps PARTITION ...        * once: all copies of one host of several
 //! position PARTITION EPOCH SEQUENCE      * one for each partition
 //! table NAME partitioned|replicated|view|entries ROWS  *
 //! file FILE BYTES CHECKSUM               *
@@ -88,10 +89,13 @@
 //! other files do not name them, and their partitions take them from that file's chunks of kind 4,
 //! which they find by the lengths of the chunks between.
 //!
-//! Formats 1 to 3 are read as well. Format 4 is that of a manifest with a line of a host, and of no
-//! other file. Format 1 has no kind 4: there every file has the rows of all
-//! tables. Before format 3 a manifest does not have the release that wrote it, epochs, and the last
-//! transaction ids of partitions.
+//! What a host of several keeps for its own starts has the rows of all tables in the file of each
+//! partition, since it may not have the first one, and the classes.
+//!
+//! Formats 1 to 4 are read as well. Format 4 is that of a manifest of a host that has partitions,
+//! format 5 of one that keeps them, and neither of any other file. Format 1 has no kind 4: there
+//! every file has the rows of all tables. Before format 3 a manifest does not have the release that
+//! wrote it, epochs, and the last transaction ids of partitions.
 
 pub mod csv;
 mod error;
@@ -116,8 +120,10 @@ pub use manifest::{
 pub use reader::{Chunk, RowsReader, saved_transaction, verify_file};
 pub use writer::{FileWriter, RowsWriter, write_manifest};
 
-/// The newest format that is written and read: that of a part of a snapshot.
-pub const FORMAT: u32 = 4;
+/// The newest format that is written and read: that of all copies of one of several hosts.
+pub const FORMAT: u32 = 5;
+/// The format of a part of a snapshot of several hosts.
+pub(crate) const PART_FORMAT: u32 = 4;
 /// The format of whole snapshots, and of files of rows.
 pub(crate) const WHOLE_FORMAT: u32 = 3;
 

@@ -186,7 +186,7 @@ fn foreign_and_newer_files_are_refused() {
     let text = String::from_utf8(content(&disk, &manifest)).unwrap();
     replace(&disk, &manifest, text.replace("format 3", "format 99").as_bytes());
     let error = read(&disk, "ONE").unwrap_err().to_string();
-    assert!(error.contains("format 99, newer than 4; use the release"), "{error}");
+    assert!(error.contains("format 99, newer than 5; use the release"), "{error}");
     replace(&disk, &manifest, &content(&disk, &snapshot::manifest_name("TWO")));
     let error = read(&disk, "ONE").unwrap_err().to_string();
     assert!(error.contains("the manifest of snapshot TWO"), "{error}");
@@ -470,6 +470,16 @@ fn more_slots_than_the_file_has_bytes_are_refused() {
 
 /// Writes the part of a host in a snapshot of three partitions.
 fn write_part(disk: &MemoryDisk, host: u32, partitions: &[u32], transaction: i64) {
+    write_host(disk, (host, false), partitions, transaction);
+}
+
+/// The same, or what the host keeps of its own copies.
+fn write_host(
+    disk: &MemoryDisk,
+    (host, is_own): (u32, bool),
+    partitions: &[u32],
+    transaction: i64,
+) {
     disk.create_folder(FOLDER).expect("a folder can be made");
     let mut part = manifest("PARTS", transaction);
     part.positions = vec![PartitionPosition::default(); 3];
@@ -481,7 +491,7 @@ fn write_part(disk: &MemoryDisk, host: u32, partitions: &[u32], transaction: i64
         let writer = RowsWriter::create(disk, FOLDER, &name, of, &[]).expect("it can be made");
         part.files.push(writer.finish().expect("it can be ended"));
     }
-    part.part = Some(HostPart { host, partitions: partitions.to_vec() });
+    part.part = Some(HostPart { host, is_own, partitions: partitions.to_vec() });
     write_manifest(disk, FOLDER, &part).expect("it can be written");
 }
 
@@ -504,9 +514,11 @@ fn parts_of_several_hosts_are_whole_together() {
     for partition in 0..3 {
         RowsReader::open(&disk, FOLDER, &whole, partition).unwrap();
     }
-    // No recovery of one host begins with what several saved.
-    let found = candidates(&disk, whole.cluster, 3).unwrap();
-    assert!(found.is_empty(), "{found:?}");
+    // No recovery of one host begins with what several saved, nor of one of several.
+    for own in [None, Some(&[true, false, false][..])] {
+        let found = candidates(&disk, whole.cluster, 3, own).unwrap();
+        assert!(found.is_empty(), "{found:?}");
+    }
 
     let removed = snapshot::remove_part(&disk, FOLDER, "PARTS", 1).unwrap();
     assert_eq!(removed.len(), 2);
@@ -520,4 +532,30 @@ fn parts_of_several_hosts_are_whole_together() {
     assert!(error.contains("saved partition 2 too"), "{error}");
     assert_eq!(snapshot::remove(&disk, FOLDER, "PARTS").unwrap().len(), 6);
     assert!(snapshot::scan(&disk, FOLDER).unwrap().is_empty());
+}
+
+#[test]
+fn a_host_of_several_begins_with_what_it_keeps_of_its_own_copies() {
+    let disk = MemoryDisk::new();
+    write_host(&disk, (2, true), &[0, 2], 5);
+    let found = snapshot::scan(&disk, FOLDER).unwrap();
+    assert!(found[0].is_start() && !found[0].is_complete());
+    let manifest = found[0].manifest.as_ref().unwrap();
+    assert!(manifest.is_own());
+    let begins = |own: Option<&[bool]>| !candidates(&disk, CLUSTER, 3, own).unwrap().is_empty();
+    assert!(begins(Some(&[true, false, true])) && begins(Some(&[false, false, true])));
+    assert!(!begins(Some(&[true, true, true])), "it does not have all of these");
+    assert!(!begins(None), "a host that is alone needs all partitions");
+    let covered = snapshot::covered(&found, "PARTS", CLUSTER);
+    assert_eq!(covered.into_iter().collect::<Vec<_>>(), [(0, 10), (2, 12)]);
+
+    // What another host keeps does not make it whole.
+    write_host(&disk, (1, true), &[1], 5);
+    let error = snapshot::read_manifest(&disk, FOLDER, "PARTS").unwrap_err().to_string();
+    assert!(error.contains("of the copies of one host"), "{error}");
+    snapshot::remove_part(&disk, FOLDER, "PARTS", 1).unwrap();
+    // Without its manifest nothing of it stays.
+    disk.remove(&format!("{FOLDER}/{}", snapshot::manifest_name_of("PARTS", 2))).unwrap();
+    snapshot::remove_unfinished(&disk, FOLDER, "PARTS", CLUSTER).unwrap();
+    assert!(disk.list(FOLDER).unwrap().is_empty());
 }

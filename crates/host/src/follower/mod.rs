@@ -14,6 +14,7 @@
 pub mod codec;
 mod digests;
 mod promotion;
+mod snapshot;
 #[cfg(test)]
 mod tests;
 mod verdicts;
@@ -31,6 +32,7 @@ use lockstep_txn::log_entry::{Entry, EntryBody, LoggedPart};
 use lockstep_txn::replica::Piece;
 use lockstep_txn::{EntryHeader, EntryReader};
 use lockstep_types::{PartitionId, TransactionId};
+use snapshot::AwaitedSnapshot;
 use std::collections::VecDeque;
 use std::fmt;
 use verdicts::{Verdict, Verdicts};
@@ -98,6 +100,7 @@ pub struct Follower<H, A, C> {
     /// The change of the catalog at which it has stopped.
     stopped_at: Option<TransactionId>,
     digests: DigestTrail,
+    snapshot: AwaitedSnapshot,
     faults: ReplayFaults,
 }
 
@@ -125,6 +128,7 @@ impl<H, A, C: Clone> Follower<H, A, C> {
             verdicts,
             stopped_at: None,
             digests: DigestTrail::new(position),
+            snapshot: AwaitedSnapshot::default(),
             faults: ReplayFaults::default(),
         }
     }
@@ -304,6 +308,7 @@ impl<H, A, C: Clone> Follower<H, A, C> {
                 self.run_entry(&entry, sources)?;
             }
             self.pass(&entry);
+            self.note_snapshot(&entry, piece.source);
         }
     }
 

@@ -9,7 +9,7 @@
 
 use lockstep_durability::ClusterId;
 use lockstep_durability::recovery::CopyEnd;
-use lockstep_types::{HostId, PartitionId};
+use lockstep_types::{HostId, PartitionId, TransactionId};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,6 +24,9 @@ pub struct HostReport {
     pub placement: DurablePlacement,
     /// By partition, where the log ends.
     pub ends: Vec<CopyEnd>,
+    /// The transaction of the newest snapshot of the host's copies; 0 for none. Its log may lack
+    /// what comes before.
+    pub saved: TransactionId,
 }
 
 /// Who had which copies.
@@ -59,6 +62,8 @@ pub struct AssemblyPlan {
     pub winners: Vec<HostId>,
     /// By partition, where that ends.
     pub ends: Vec<CopyEnd>,
+    /// By partition, the snapshot that it goes on from ([`HostReport::saved`]).
+    pub settled: Vec<TransactionId>,
     /// By partition, whether this host has a copy in sync.
     pub own: Vec<bool>,
     /// The partitions whose log here lacks entries, and after which one.
@@ -101,6 +106,7 @@ pub fn assemble(own: HostId, reports: &BTreeMap<HostId, HostReport>) -> Result<A
         is_placed: newest.epoch > 0,
         winners: Vec::new(),
         ends: Vec::new(),
+        settled: Vec::new(),
         own: Vec::new(),
         lacks: Vec::new(),
     };
@@ -119,6 +125,7 @@ pub fn assemble(own: HostId, reports: &BTreeMap<HostId, HostReport>) -> Result<A
             }
         }
         plan.winners.push(winner);
+        plan.settled.push(reports[&winner].saved);
         plan.ends.push(end.clone());
         plan.own.push(is_own);
     }
@@ -178,6 +185,7 @@ mod tests {
             members: Some((0..3).map(directory).collect()),
             placement: DurablePlacement { epoch, in_sync: copies.collect(), up },
             ends: ends.to_vec(),
+            saved: TransactionId(0),
         }
     }
 

@@ -35,7 +35,7 @@ fn is_due(snapshots: &mut SnapshotSchedule, second: i64, log: &Log) -> bool {
 
 /// One by schedule that succeeds.
 fn save(snapshots: &mut SnapshotSchedule, second: i64, log: &Log) {
-    snapshots.prepare();
+    snapshots.prepare(second * SECOND_US);
     assert!(!snapshots.is_free() && !snapshots.is_running());
     assert_eq!(snapshots.left_us(second * SECOND_US), None, "its end says more");
     snapshots.begin(SnapshotKind::Automatic, Some(log));
@@ -84,11 +84,11 @@ fn one_that_fails_is_tried_again_later_and_removes_nothing() {
     let mut snapshots = SnapshotSchedule::new(settings(), 5_000);
     let log = Log { bytes: 0, sequence: 5 };
     assert!(is_due(&mut snapshots, 0, &log));
-    snapshots.prepare();
+    snapshots.prepare(0);
     snapshots.refuse(SnapshotKind::Automatic, 0);
     assert!(snapshots.is_free() && !is_due(&mut snapshots, 9, &log));
     assert!(is_due(&mut snapshots, 10, &log));
-    snapshots.prepare();
+    snapshots.prepare(10 * SECOND_US);
     snapshots.begin(SnapshotKind::Automatic, Some(&log));
     assert!(!snapshots.end(None, 10 * SECOND_US) && !snapshots.is_tidying());
     assert!(!is_due(&mut snapshots, 19, &log));

@@ -76,10 +76,13 @@ impl Gathering {
         listener: TcpListener,
     ) -> Result<(Gathering, Others), String> {
         let partitions = placement.in_sync.len() as u32;
-        let (ends, log_end) = directory_log(data).copy_ends(partitions)?;
+        let log = directory_log(data);
+        let kept = log.kept(partitions)?;
+        let (ends, log_end) = log.copy_ends(partitions, kept.as_ref())?;
+        let saved = kept.map_or(TransactionId(0), |kept| kept.transaction_id());
         let members = read_members(&*data.disk).map_err(|error| error.to_string())?;
         let directory = data.cluster.cluster;
-        let report = HostReport { directory, members, placement, ends };
+        let report = HostReport { directory, members, placement, ends, saved };
         let terms = membership.terms.clone();
         let shared = Arc::new(Shared::new(membership.host, data.clone(), terms, report));
         let of_server = Arc::clone(&shared);
@@ -97,6 +100,7 @@ impl Gathering {
                 is_placed: false,
                 winners: Vec::new(),
                 ends: Vec::new(),
+                settled: Vec::new(),
                 own: Vec::new(),
                 lacks: Vec::new(),
             },
@@ -308,7 +312,8 @@ impl Gathering {
     /// Asks what the logs say of the partitions that have no copy here.
     fn ask_facts(&mut self) -> Result<Others, String> {
         let count = self.plan.winners.len();
-        let mut others = Others { own: self.plan.own.clone(), facts: vec![Vec::new(); count] };
+        let (own, settled) = (self.plan.own.clone(), self.plan.settled.clone());
+        let mut others = Others { own, facts: vec![Vec::new(); count], settled };
         for host in self.partners() {
             let theirs = |of: &u32| {
                 let index = *of as usize;

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read, Write};
 
 /// First bytes of a question: no link begins with them.
-pub(super) const MAGIC: &[u8; 8] = b"LSSTART\x01";
+pub(super) const MAGIC: &[u8; 8] = b"LSSTART\x02";
 /// The longest answer that is believed.
 pub(super) const ANSWER_BYTES_MAX: usize = 1 << 30;
 /// The longest question, which has a report at most.
@@ -156,6 +156,7 @@ pub(super) fn put_report(out: &mut Vec<u8>, report: &HostReport) {
             out.put_varint(*first);
         }
     }
+    out.put_varint(report.saved.0);
 }
 
 /// Reads the report of a host of a cluster with N partitions.
@@ -172,6 +173,7 @@ pub(super) fn read_report(bytes: &[u8], partitions: usize) -> Result<HostReport,
         let begins = list(input, |input| Ok((small(input)?, input.varint().map_err(cut)?)))?;
         Ok(CopyEnd { begins, end })
     })?;
+    let saved = TransactionId(input.varint().map_err(cut)?);
     if in_sync.len() != partitions || ends.len() != partitions {
         return Err(format!("it has not {partitions} partitions"));
     }
@@ -180,6 +182,7 @@ pub(super) fn read_report(bytes: &[u8], partitions: usize) -> Result<HostReport,
         members: (!members.is_empty()).then_some(members),
         placement: DurablePlacement { epoch, up, in_sync },
         ends,
+        saved,
     })
 }
 
@@ -252,6 +255,7 @@ mod tests {
                 in_sync: vec![vec![HostId(0), HostId(1)], vec![HostId(1)]],
             },
             ends: vec![CopyEnd { begins: vec![(1, 1), (4, 30)], end: 77 }, CopyEnd::default()],
+            saved: TransactionId(12),
         };
         let mut bytes = Vec::new();
         put_report(&mut bytes, &report);

@@ -355,8 +355,10 @@ impl Control {
                 placement.leads_control()
             }
             ControlRequest::Snapshot { host: named, step, .. } => {
-                let is_for_lead =
-                    matches!(step, SnapshotStep::Prepared { .. } | SnapshotStep::Saved { .. });
+                let is_for_lead = matches!(
+                    step,
+                    SnapshotStep::Prepared { .. } | SnapshotStep::Saved { .. } | SnapshotStep::Due
+                );
                 let fits = if is_for_lead { placement.leads_control() } else { is_from_lead };
                 *named == host && fits
             }

@@ -210,7 +210,13 @@ impl Control {
             Some(_) => None,
         };
         self.stop.check_number(number)?;
-        if !self.facts.keeps_snapshots() {
+        if self.facts.keeps_own_copies() {
+            return Err(Failure::graceful(
+                "This host is one of several: each starts from its command log and the snapshots \
+                 that it takes by itself. Call @Shutdown without a parameter.",
+            ));
+        }
+        if !self.facts.keeps_snapshots(self.log_pruner.is_some()) {
             return Err(Failure::graceful(
                 "This host has no directory to save a snapshot in. Save one elsewhere by \
                  @SnapshotSave, then call @Shutdown without a parameter.",

@@ -73,6 +73,15 @@ impl LogPruner {
         }
     }
 
+    /// Tells by partition whether the log is durable up to these entries.
+    pub fn durable_up_to(&self) -> impl Fn(&[u64]) -> bool + Send + use<> {
+        let shared = Arc::clone(&self.shared);
+        move |sequences| {
+            let mut sites = sequences.iter().enumerate();
+            sites.all(|(site, sequence)| shared.durable(site) >= *sequence)
+        }
+    }
+
     /// Asks for everything that was handed over before to be durable, which the receiver tells;
     /// `None` if the thread has ended.
     pub fn sync(&self, bell: Arc<Bell>) -> Option<Receiver<()>> {

@@ -104,11 +104,7 @@ pub(crate) fn recover<H: Send, A: Send>(
     agree: Option<&mut Agree<'_>>,
 ) -> Result<Recovered<H, A>, String> {
     let partitions = settings.ring.partition_count();
-    // Hosts of several take no snapshots into their directories yet.
-    let found = match log.others {
-        None => log.candidates(partitions).map_err(|error| error.to_string())?,
-        Some(_) => Vec::new(),
-    };
+    let found = log.candidates(partitions).map_err(|error| error.to_string())?;
     let now_ns = clock::monotonic_ns();
     let mut files = Files {
         log,

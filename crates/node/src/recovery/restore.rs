@@ -329,7 +329,7 @@ fn check_reach(
     point: &Point,
     target: PointTarget,
 ) -> Result<(), String> {
-    let found = candidates(&**log.disk, log.cluster, partitions);
+    let found = candidates(&**log.disk, log.cluster, partitions, None);
     let found = found.map_err(|error| error.to_string())?;
     if found.iter().any(|one| one.is_before(point)) {
         return Ok(());
@@ -399,7 +399,7 @@ fn plan(
 ) -> Result<usize, DirectoryError> {
     let log_aside = format!("{set_aside}/{}", command_log::FOLDER);
     switch.add_folder(disk, (command_log::FOLDER, &log_aside), |_| true)?;
-    let mut found = candidates(disk, log.cluster, partitions)
+    let mut found = candidates(disk, log.cluster, partitions, None)
         .map_err(|error| DirectoryError(error.to_string()))?;
     found.retain(|one| !one.is_before(point));
     let later: BTreeSet<&str> = found.iter().map(|one| one.nonce.as_str()).collect();
@@ -480,6 +480,7 @@ impl Place<'_> {
             given_up: Arc::clone(&given_up),
             cancelled: Arc::default(),
             progress: Arc::default(),
+            kept: None,
             created: Default::default(),
         };
         let task = SchemaTask {

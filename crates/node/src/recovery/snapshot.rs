@@ -8,7 +8,8 @@ use lockstep_durability::directory::SNAPSHOT_FOLDER;
 use lockstep_durability::snapshot::{Manifest, RowsReader, SnapshotError, verify_file};
 use lockstep_env::{Disk, OpenMode};
 use lockstep_site::{SchemaTask, Site};
-use lockstep_types::{TableId, TransactionId};
+use lockstep_txn::EntryHeader;
+use lockstep_types::TableId;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -56,13 +57,13 @@ pub(super) fn load<H: Send, A: Send>(
     if let Some(task) = saved_catalog(disk, manifest, settings)? {
         catalog = Arc::clone(&task.catalog);
         let now_us = manifest.created_ms.saturating_mul(1000);
-        let mut all: Vec<_> = sites.iter_mut().collect();
-        carry_out(&mut all, task, now_us, None, settings).map_err(unfit)?;
+        make_catalog(&mut sites, (manifest, task, now_us), settings).map_err(unfit)?;
     }
     let loaded = load_all(disk, manifest, &mut sites)?;
     let version = catalog.version();
-    for (site, position) in sites.iter_mut().zip(&manifest.positions) {
-        let last = TransactionId(manifest.transaction as u64);
+    for site in &mut sites {
+        let position = &manifest.positions[site.partition().index()];
+        let last = manifest.transaction_id();
         site.go_on_behind((position.source, position.sequence), last, version);
         site.database_mut().resume_digest(position.digest);
     }
@@ -75,17 +76,41 @@ pub(super) fn load<H: Send, A: Send>(
     Ok((HostState { catalog, sites }, summary))
 }
 
+/// Makes the catalog of a snapshot at empty sites: by a coordinator where they are those of all
+/// partitions, else at each alone, since empty tables have nothing for each other.
+fn make_catalog<H: Send, A: Send>(
+    sites: &mut [Site<H, A, Arc<HostCatalog>>],
+    (manifest, task, now_us): (&Manifest, SchemaTask<Arc<HostCatalog>>, i64),
+    settings: &ReplaySettings<'_>,
+) -> Result<(), String> {
+    if !manifest.is_own() {
+        let mut all: Vec<_> = sites.iter_mut().collect();
+        return carry_out(&mut all, task, now_us, None, settings).map(drop);
+    }
+    let header = EntryHeader {
+        transaction: manifest.transaction_id(),
+        timestamp_us: now_us,
+        repeated: true,
+    };
+    for site in sites {
+        let made = site.replay_change(&header, &task, &[]);
+        made.map_err(|failure| failure.message)?;
+    }
+    Ok(())
+}
+
 /// The rows of all partitions, each loaded by a thread of its own.
 fn load_all<H: Send, A: Send>(
     disk: &dyn Disk,
     manifest: &Manifest,
     sites: &mut [Site<H, A, Arc<HostCatalog>>],
 ) -> Result<Loaded, Unfit> {
-    let partition_count = sites.len() as u32;
+    let partition_count = manifest.positions.len() as u32;
     let loaded: Vec<Result<Loaded, String>> = std::thread::scope(|scope| {
-        let parts = sites.iter_mut().zip(0..);
-        let threads: Vec<_> = parts
-            .map(|(site, partition)| {
+        let threads: Vec<_> = sites
+            .iter_mut()
+            .map(|site| {
+                let partition = site.partition().0;
                 let builder = std::thread::Builder::new().name("snapshot load".to_string());
                 let builder = builder.stack_size(crate::server::SITE_STACK_BYTES);
                 let part = (partition, partition_count);
@@ -132,7 +157,9 @@ fn saved_catalog(
     if manifest.catalog_version == 0 {
         return Ok(None);
     }
-    let heads = RowsReader::open(disk, SNAPSHOT_FOLDER, manifest, 0)?;
+    let first = manifest.part.as_ref().and_then(|part| part.partitions.first());
+    let first = first.copied().unwrap_or(0);
+    let heads = RowsReader::open(disk, SNAPSHOT_FOLDER, manifest, first)?;
     let heads = heads.tables().iter();
     let mut saved = SavedCatalog {
         version: manifest.catalog_version,

@@ -185,9 +185,15 @@ impl HostFacts {
         prepared.find(change.catalog_version, &change.source)
     }
 
-    /// Whether the host keeps snapshots in its directory: it has one, and is alone.
-    pub fn keeps_snapshots(&self) -> bool {
-        self.data_disk.is_some() && self.internal_address.is_none()
+    /// Whether the host keeps snapshots in its directory: it has one. One of several needs a
+    /// command log beside them, by which the hosts bring their copies to the same end.
+    pub fn keeps_snapshots(&self, has_log: bool) -> bool {
+        self.data_disk.is_some() && (has_log || !self.keeps_own_copies())
+    }
+
+    /// Whether that host is one of several, each of which keeps snapshots of its copies.
+    pub fn keeps_own_copies(&self) -> bool {
+        self.data_disk.is_some() && self.internal_address.is_some()
     }
 
     /// The run of this process as the control plane of the cluster has it.

@@ -111,7 +111,9 @@ impl Shard {
             }
             return;
         }
-        match self.apply_slice(slot) {
+        let applied = self.apply_slice(slot);
+        self.begin_followed_snapshot(slot);
+        match applied {
             Ok(true) => self.replicas.copies_to_apply.add(slot),
             Ok(false) => {}
             Err(error) => self.put_out_of_service(slot, &Unsound::Fails(error)),

@@ -463,9 +463,7 @@ impl Shard {
                 self.poll_expired(catalog_version, &looks);
             }
             Envelope::Push(frames) => self.push_to_subscribers(&frames),
-            Envelope::SnapshotLane(partition, lane) => {
-                self.snapshots.take_lane(self.replicas.slot_here(partition), lane);
-            }
+            Envelope::SnapshotLane(partition, lane) => self.take_lane(partition, lane),
             Envelope::Catalog(catalog) => self.take_catalog(catalog),
             Envelope::Task(body) => self.task_call(&body),
             Envelope::Copy(message) => self.copy_said(*message),

@@ -145,6 +145,15 @@ impl Replica {
         }
     }
 
+    /// Its data for a step of a snapshot; none while it comes to be led here.
+    pub(super) fn saved_site(&mut self) -> Option<&mut HostSite> {
+        match (&mut self.following, &self.opening) {
+            (Some(following), _) => Some(following.follower.saved_site()),
+            (None, Some(_)) => None,
+            (None, None) => Some(&mut self.site),
+        }
+    }
+
     /// Whose copy it is.
     pub(super) fn partition(&self) -> PartitionId {
         self.site.partition()
@@ -264,12 +273,6 @@ impl Replicas {
     pub(super) fn slot_of(&self, partition: PartitionId) -> Option<Slot> {
         let slot = self.slots[partition.index()];
         (slot != ELSEWHERE).then_some(Slot(slot))
-    }
-
-    /// The slot of a partition that this thread serves.
-    #[inline]
-    pub(super) fn slot_here(&self, partition: PartitionId) -> Slot {
-        self.slot_of(partition).expect("senders ask the placement who serves a partition")
     }
 
     /// Whether answers wait until what they depend on is durable.

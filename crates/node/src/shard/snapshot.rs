@@ -1,11 +1,42 @@
 //! A site's part in a snapshot of its host: a little encoding between rounds of the loop, of each
 //! replica that it owns.
 
+use super::Shard;
 use super::replica::{Replicas, Slot};
 use crate::clock;
 use crate::snapshot::lane::SiteLane;
 use lockstep_base::counting;
 use lockstep_site::SnapshotBegun;
+use lockstep_types::PartitionId;
+
+impl Shard {
+    /// The way to the thread that writes a snapshot of a replica here.
+    pub(super) fn take_lane(&mut self, partition: PartitionId, mut lane: Box<SiteLane>) {
+        let slot = self.replicas.slot_of_copy(partition);
+        if let (Some((nonce, start)), Some(following)) =
+            (lane.take_of_copy(), &mut self.replicas[slot].following)
+            && !following.follower.expect_snapshot(nonce, start)
+        {
+            // Its end of the way goes with it, and the thread that writes gives up.
+            return;
+        }
+        self.snapshots.take_lane(slot, lane);
+    }
+
+    /// A copy that follows has applied entries: a snapshot of it may begin there.
+    pub(super) fn begin_followed_snapshot(&mut self, slot: Slot) {
+        let following = self.replicas[slot].following.as_mut();
+        let Some(following) = following else { return };
+        let begun = match following.follower.take_snapshot() {
+            Some(Some(begun)) => begun,
+            Some(None) => return self.snapshots.drop_lane(slot),
+            None => return,
+        };
+        if !self.snapshots.note_begun(slot, begun) {
+            following.follower.saved_site().end_snapshot();
+        }
+    }
+}
 
 /// The snapshots that run at a site's replicas, or begin.
 pub(super) struct SnapshotLanes {
@@ -68,6 +99,12 @@ impl SnapshotLanes {
         replica.lane = Some(lane);
     }
 
+    /// A replica has no part in the snapshot: the thread that writes gives up.
+    fn drop_lane(&mut self, slot: Slot) {
+        let lane = self.lanes[slot.index()].lane.take();
+        self.running -= usize::from(lane.is_some());
+    }
+
     /// The snapshot has begun at a replica; false where nobody wants it any more.
     pub(super) fn note_begun(&mut self, slot: Slot, begun: Box<SnapshotBegun>) -> bool {
         let replica = &mut self.lanes[slot.index()];
@@ -98,9 +135,8 @@ impl SnapshotLanes {
         let next = if self.idle { self.next_turn() } else { None };
         for (slot, replica) in replicas.slots().zip(&mut self.lanes) {
             let Some(lane) = &mut replica.lane else { continue };
-            if next.is_none_or(|next| next == slot.index())
-                && lane.step(&mut replicas[slot].site, worked_ns)
-            {
+            let Some(site) = replicas[slot].saved_site() else { continue };
+            if next.is_none_or(|next| next == slot.index()) && lane.step(site, worked_ns) {
                 replica.is_given_up = !lane.has_begun();
                 replica.lane = None;
                 self.running -= 1;

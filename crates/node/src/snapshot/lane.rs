@@ -4,7 +4,7 @@ use super::pace::Pace;
 use crate::clock;
 use crate::mailbox::Bell;
 use lockstep_base::ring::{Consumer, Producer, ring};
-use lockstep_site::{Site, SnapshotBegun};
+use lockstep_site::{Site, SnapshotBegun, SnapshotStart};
 use lockstep_storage::SnapshotProgress;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,7 +45,12 @@ pub struct SiteLane {
     begun: bool,
     share_percent: u64,
     pace: Pace,
+    of_copy: Option<OfCopy>,
 }
+
+/// What the snapshot of a copy that follows begins with, where its log has that: the name and what
+/// is saved.
+pub(crate) type OfCopy = (Arc<[u8]>, SnapshotStart);
 
 /// How much of a site and of the disk a snapshot takes while there is other work.
 #[derive(Debug, Clone, Copy)]
@@ -106,11 +111,22 @@ impl UnboundLane {
         let UnboundLane { to_thread, empty } = self;
         let (buffer, begun) = (None, false);
         let (pace, share_percent) = (Pace::new(limits.bytes_per_s), limits.share_percent);
-        SiteLane { to_thread, empty, thread, given_up, buffer, begun, share_percent, pace }
+        let of_copy = None;
+        SiteLane { to_thread, empty, thread, given_up, buffer, begun, share_percent, pace, of_copy }
     }
 }
 
 impl SiteLane {
+    /// The partition may follow: what begins there then.
+    pub(crate) fn set_of_copy(&mut self, of_copy: OfCopy) {
+        self.of_copy = Some(of_copy);
+    }
+
+    /// See [`SiteLane::set_of_copy`].
+    pub(crate) fn take_of_copy(&mut self) -> Option<OfCopy> {
+        self.of_copy.take()
+    }
+
     /// The snapshot has begun at the site.
     pub(crate) fn begin(&mut self, begun: Box<SnapshotBegun>) {
         self.begun = true;

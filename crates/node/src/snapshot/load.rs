@@ -146,7 +146,8 @@ impl PartitionLoad<'_> {
         &self,
         own: &[TableHead],
     ) -> Result<Option<(RowsReader, Vec<SavedTable>)>, LoadError> {
-        if self.partition == 0 {
+        if self.partition == 0 || self.manifest.is_own() {
+            // Its own file has the rows of all tables.
             return Ok(None);
         }
         let reader = self.open(0)?;

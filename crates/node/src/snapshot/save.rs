@@ -20,6 +20,8 @@ use std::time::Duration;
 
 /// How long the thread sleeps when nobody wakes it.
 const PATIENCE: Duration = Duration::from_millis(100);
+/// How often it looks whether the snapshot may count.
+const LOOK: Duration = Duration::from_millis(10);
 /// CSV text is written when there is this much of it.
 const TEXT_BYTES: usize = 1 << 20;
 
@@ -49,8 +51,23 @@ pub(crate) struct SaveJob {
     pub(crate) cancelled: Arc<AtomicBool>,
     /// Bytes written so far.
     pub(crate) progress: Arc<AtomicU64>,
+    /// Of a host of several that saves all of its copies for its own starts.
+    pub(crate) kept: Option<KeptJob>,
     /// The files that were made: those that go when the snapshot is given up.
     pub(crate) created: Mutex<Vec<String>>,
+}
+
+/// By partition, whether the command log is durable up to these entries.
+pub(crate) type IsDurable = dyn Fn(&[u64]) -> bool + Send;
+
+/// What the thread of a host of several that keeps its copies waits for before the snapshot counts:
+/// no host gives up what its log has before the logs of all have what was decided up to there.
+pub(crate) struct KeptJob {
+    pub(crate) is_durable: Box<IsDurable>,
+    /// Tells that all files are written but the manifest, and the log durable up to there.
+    pub(crate) note_written: Box<dyn Fn() + Send>,
+    /// Set from outside once that is so at all hosts.
+    pub(crate) counts: Arc<AtomicBool>,
 }
 
 /// A snapshot of these tables.
@@ -135,6 +152,30 @@ impl SaveJob {
         }
     }
 
+    fn is_given_up(&self) -> SnapshotError {
+        let file = self.disk.shown(&self.folder);
+        let problem = format!("snapshot {} was given up", self.nonce);
+        SnapshotError::refused(file, problem, "save again")
+    }
+
+    /// Waits until the snapshot may count, which has everything up to these entries.
+    fn await_others(&self, sequences: &[u64]) -> Result<(), SnapshotError> {
+        let Some(kept) = &self.kept else { return Ok(()) };
+        let mut is_told = false;
+        while !is_told || !kept.counts.load(Ordering::Acquire) {
+            if self.cancelled.load(Ordering::Acquire) {
+                return Err(self.is_given_up());
+            }
+            if !is_told && (kept.is_durable)(sequences) {
+                (kept.note_written)();
+                is_told = true;
+                continue;
+            }
+            std::thread::park_timeout(LOOK);
+        }
+        Ok(())
+    }
+
     /// Notes a file that was made, wholly or in part: all but one that was there before.
     fn note<T>(&self, name: &str, made: Result<T, SnapshotError>) -> Result<T, SnapshotError> {
         if !matches!(&made, Err(error) if error.disk == Some(DiskErrorKind::Exists)) {
@@ -186,9 +227,7 @@ fn write(job: &SaveJob, mut lanes: Vec<(PartitionId, ThreadLane)>) -> SaveResult
             !ended && lane.from_site.is_closed() && lane.from_site.is_empty()
         });
         if deserted || job.cancelled.load(Ordering::Acquire) {
-            let file = job.disk.shown(&job.folder);
-            let problem = format!("snapshot {} was given up", job.nonce);
-            return Err(SnapshotError::refused(file, problem, "save again"));
+            return Err(job.is_given_up());
         }
         if idle {
             std::thread::park_timeout(PATIENCE);
@@ -210,7 +249,7 @@ impl Writing<'_> {
         for table in &begun.tables {
             let definition = job.tables.iter().find(|known| known.id == table.table);
             let replicated = definition.is_some_and(|known| known.is_replicated());
-            if partition == 0 || !replicated {
+            if PartitionId(partition as u32) == self.saved[0] || !replicated {
                 *self.rows.entry(table.table).or_default() += table.rows;
             }
         }
@@ -319,7 +358,7 @@ impl Writing<'_> {
             table.file.append(&table.text)?;
             self.add_file(Some(table.definition.name.clone()), table.file.finish()?);
         }
-        let has_first = self.saved.contains(&PartitionId(0));
+        let has_first = self.saved.contains(&PartitionId(0)) || job.kept.is_some();
         if let Some(jar) = job.classes.as_ref().filter(|_| has_first) {
             let name = classes_name(&job.nonce, job.file_host());
             let made = FileWriter::create(&*job.disk, &job.folder, &name);
@@ -337,9 +376,10 @@ impl Writing<'_> {
             })
             .collect();
         tables.sort_by(|a, b| a.name.cmp(&b.name));
-        let partitions = self.saved.iter().map(|partition| partition.0).collect();
+        let partitions: Vec<u32> = self.saved.iter().map(|partition| partition.0).collect();
+        let is_own = job.kept.is_some();
         let manifest = Manifest {
-            part: job.host.map(|host| HostPart { host, partitions }),
+            part: job.host.map(|host| HostPart { host, is_own, partitions }),
             release: lockstep_durability::RELEASE.to_string(),
             cluster: job.cluster,
             nonce: job.nonce.clone(),
@@ -353,10 +393,11 @@ impl Writing<'_> {
             files: self.manifest_files,
             schema: job.schema.clone(),
         };
+        let sequences: Vec<u64> = manifest.positions.iter().map(|it| it.sequence).collect();
+        job.await_others(&sequences)?;
         let entry = write_manifest(&*job.disk, &job.folder, &manifest)?;
         self.saved_files.push((None, entry.name, entry.bytes));
         let bytes = self.saved_files.iter().map(|(_, _, bytes)| bytes).sum();
-        let sequences = manifest.positions.iter().map(|position| position.sequence).collect();
         let (transaction, files) = (self.transaction, self.saved_files);
         Ok(Saved { transaction, files, bytes, sequences })
     }

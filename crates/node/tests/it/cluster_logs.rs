@@ -3,9 +3,10 @@
 
 use crate::durability::data;
 use crate::support::{Peer, configuration, eventually};
-use lockstep_durability::command_log::LogFaults;
-use lockstep_durability::directory::{ClusterFile, SeveralHosts, initialize};
+use lockstep_durability::command_log::{self, LogFaults};
+use lockstep_durability::directory::{ClusterFile, SNAPSHOT_FOLDER, SeveralHosts, initialize};
 use lockstep_durability::recovery::{CopyEnd, RecoveryLog};
+use lockstep_durability::snapshot::{self, FoundSnapshot};
 use lockstep_env::memory::{MemoryDisk, Survival};
 use lockstep_env::{Disk, DiskOperation};
 use lockstep_node::log::{Durability, directory::new_cluster};
@@ -28,6 +29,17 @@ const SLOW: [&str; 5] = [
     "log_segment_bytes=131072",
     "statistics_interval_ms=0",
 ];
+/// The same, with hosts that often save their copies and give up what their logs had before.
+const SAVING: [&str; 8] = [
+    "heartbeat_interval_ms=200",
+    "suspect_after_ms=5000",
+    "lease_ms=4000",
+    "log_segment_bytes=65536",
+    "statistics_interval_ms=0",
+    "snapshot_interval_s=0",
+    "snapshot_log_bytes=30000",
+    "snapshots_kept=1",
+];
 
 /// The directories of the hosts of a new cluster.
 fn new_disks(kfactor: u8) -> Vec<MemoryDisk> {
@@ -48,17 +60,35 @@ fn start(
     kfactor: u8,
     durability: Durability,
 ) -> Vec<std::io::Result<Server>> {
+    start_with(disks, kfactor, durability, &SLOW)
+}
+
+fn start_with(
+    disks: &[MemoryDisk],
+    kfactor: u8,
+    durability: Durability,
+    options: &[&str],
+) -> Vec<std::io::Result<Server>> {
     let number = Cell::new(0);
     let host = || {
         let disk = &disks[number.replace(number.get() + 1)];
-        configuration(SITES, &SLOW, Some(data(disk, durability)))
+        configuration(SITES, options, Some(data(disk, durability)))
     };
     let members = local_cluster::members(HOSTS, kfactor, host).expect("there are free ports");
     local_cluster::start(members)
 }
 
 fn cluster(disks: &[MemoryDisk], kfactor: u8, durability: Durability) -> (Vec<Server>, Vec<Peer>) {
-    let started = start(disks, kfactor, durability).into_iter();
+    cluster_with(disks, kfactor, durability, &SLOW)
+}
+
+fn cluster_with(
+    disks: &[MemoryDisk],
+    kfactor: u8,
+    durability: Durability,
+    options: &[&str],
+) -> (Vec<Server>, Vec<Peer>) {
+    let started = start_with(disks, kfactor, durability, options).into_iter();
     let servers: Vec<Server> = started.map(|it| it.expect("it starts")).collect();
     let peers = servers.iter().map(|server| Peer::login(server.client_address())).collect();
     (servers, peers)
@@ -175,12 +205,12 @@ fn load(peer: &mut Peer, next: &AtomicI64, answered: &Mutex<Vec<i64>>, is_over: 
 }
 
 /// Power is cut at one host after the other while clients insert and transfer.
-fn survives_power_cuts(kfactor: u8) {
+fn survives_power_cuts(kfactor: u8, calls: usize, options: &[&str]) -> Vec<MemoryDisk> {
     let mut disks = new_disks(kfactor);
     let (next, answered) = (AtomicI64::new(0), Mutex::new(Vec::new()));
     let mut sure: Vec<i64> = Vec::new();
     for round in 0..4 {
-        let (servers, mut peers) = cluster(&disks, kfactor, Durability::Sync);
+        let (servers, mut peers) = cluster_with(&disks, kfactor, Durability::Sync, options);
         if round == 0 {
             make_tables(&mut peers[0]);
             for id in 0..ACCOUNTS {
@@ -196,7 +226,7 @@ fn survives_power_cuts(kfactor: u8) {
             assert!(lost.is_empty(), "{table}, round {round}, K = {kfactor}: {lost:?}");
         }
         let is_over = AtomicBool::new(false);
-        let enough = sure.len() + 100;
+        let enough = sure.len() + calls;
         std::thread::scope(|scope| {
             for peer in peers.iter_mut() {
                 let (is_over, answered, next) = (&is_over, &answered, &next);
@@ -214,16 +244,17 @@ fn survives_power_cuts(kfactor: u8) {
         drop(peers);
         drop(servers);
     }
+    disks
 }
 
 #[test]
 fn a_cluster_with_one_copy_comes_back_after_a_power_cut() {
-    survives_power_cuts(0);
+    survives_power_cuts(0, 100, &SLOW);
 }
 
 #[test]
 fn a_cluster_with_copies_comes_back_after_a_power_cut() {
-    survives_power_cuts(1);
+    survives_power_cuts(1, 100, &SLOW);
 }
 
 /// How many entries of all partitions are durable at both of their copies.
@@ -233,7 +264,7 @@ fn durable_at_both(disks: &[MemoryDisk]) -> u64 {
         let cluster = ClusterFile::read(&disk).expect("sound").expect("made").cluster;
         let (disk, faults): (Arc<dyn Disk>, _) = (Arc::new(disk), LogFaults::default());
         let log = RecoveryLog { disk: &disk, cluster, until: None, faults, others: None };
-        log.copy_ends(partitions).expect("a sound log").0
+        log.copy_ends(partitions, None).expect("a sound log").0
     });
     let ends: Vec<Vec<CopyEnd>> = ends.collect();
     let at_both = |number: usize| {
@@ -313,4 +344,55 @@ fn directories_that_do_not_belong_together_are_refused() {
     let data = Some(data(&disks[0], Durability::Sync));
     let alone = Server::start(configuration(SITES, &SLOW, data)).err().expect("two are missing");
     assert!(alone.to_string().contains("--peers"), "{alone}");
+}
+
+/// Whether a host has a snapshot of its copies, and its log no longer what it began with.
+fn has_short_log(disk: &MemoryDisk) -> bool {
+    let found = snapshot::scan(disk, SNAPSHOT_FOLDER).expect("a folder");
+    let first = command_log::file_name(1);
+    let log = disk.list(command_log::FOLDER).expect("a folder");
+    found.iter().any(FoundSnapshot::is_start) && !log.contains(&first)
+}
+
+#[test]
+fn hosts_with_copies_start_from_their_own_snapshots_after_a_power_cut() {
+    let disks = survives_power_cuts(1, 700, &SAVING);
+    assert!(disks.iter().all(has_short_log), "each host gives up what its snapshot has");
+}
+
+#[test]
+fn hosts_with_one_copy_start_from_their_own_snapshots_after_a_power_cut() {
+    let disks = survives_power_cuts(0, 700, &SAVING);
+    assert!(disks.iter().all(has_short_log), "each host gives up what its snapshot has");
+}
+
+/// The schema with global indexes, and rows of all kinds, come from snapshots as well.
+#[test]
+fn a_schema_and_its_rows_come_back_from_the_snapshots_of_the_hosts() {
+    let disks = new_disks(1);
+    let saved = |disks: &[MemoryDisk]| disks.iter().all(has_short_log);
+    let (mut servers, mut peers) = cluster_with(&disks, 1, Durability::Sync, &SAVING);
+    make_tables(&mut peers[1]);
+    peers[1].run("CREATE GLOBAL UNIQUE INDEX by_k ON p (k)");
+    peers[1].run("CREATE VIEW sums (n, c) AS SELECT n, COUNT(*) FROM r GROUP BY n");
+    let mut from = 0;
+    for _ in 0..3 {
+        eventually("the logs are short", || {
+            change(&mut peers, from);
+            from += ACCOUNTS;
+            saved(&disks)
+        });
+        let expected = contents(&mut peers[0]);
+        let sums = peers[2].run("SELECT n, c FROM sums");
+        drop(peers);
+        drop(servers);
+        (servers, peers) = cluster_with(&disks, 1, Durability::Sync, &SAVING);
+        for peer in &mut peers {
+            assert_eq!(contents(peer), expected);
+            assert_eq!(peer.run("SELECT n, c FROM sums"), sums);
+            assert_eq!(peer.run("SELECT id FROM p WHERE k = 1007"), "7");
+        }
+    }
+    drop(peers);
+    drop(servers);
 }

@@ -6,6 +6,7 @@ use crate::effect::SnapshotBegun;
 use crate::fence::FenceReport;
 use crate::message::SnapshotStart;
 use lockstep_storage::SnapshotProgress;
+use lockstep_txn::log_entry::LogSource;
 use lockstep_types::{PartitionId, TransactionId};
 use std::sync::Arc;
 
@@ -29,6 +30,22 @@ impl<H, A, C: Clone> Site<H, A, C> {
         let (source, sequence) = (self.log.source(), self.log.sequence());
         let (digest, last) = (self.database.change_digest(), self.initiator.last_id());
         SnapshotBegun { transaction, source, sequence, digest, last, tables }
+    }
+
+    /// The data of a copy that follows, after an entry of its leader's log: the commit of the
+    /// transaction at which a snapshot begins, with whom ordered it, and the last transaction that
+    /// the log has. None while another snapshot runs.
+    pub fn begin_followed_snapshot(
+        &mut self,
+        start: &SnapshotStart,
+        transaction: TransactionId,
+        (source, sequence, last): (LogSource, u64, TransactionId),
+    ) -> Option<SnapshotBegun> {
+        if self.has_snapshot() {
+            return None;
+        }
+        let begun = self.begin_snapshot(start, transaction);
+        Some(SnapshotBegun { source, sequence, last, ..begun })
     }
 
     /// Begins a snapshot of everything for a copy of the partition, which goes on after the last

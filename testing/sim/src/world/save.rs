@@ -144,7 +144,7 @@ impl World {
         }
         let log = self.log.as_ref().map(|log| log as &dyn LogProgress);
         if saves.schedule.is_due(self.now_us, log, 0) {
-            saves.schedule.prepare();
+            saves.schedule.prepare(self.now_us);
             self.begin_save();
         }
     }

@@ -88,7 +88,7 @@ fn snapshot_schedule(facts: &HostFacts, has_log: bool) -> Vec<(&'static str, Str
     let options = &facts.options;
     let by_log = has_log && options.snapshot_log_bytes.is_some();
     let by_clock = options.snapshot_interval_s;
-    let is_enabled = facts.keeps_snapshots() && (by_log || by_clock.is_some());
+    let is_enabled = facts.keeps_snapshots(has_log) && (by_log || by_clock.is_some());
     let mut rows = Vec::new();
     if is_enabled {
         rows.push(("snapshotprefix", AUTOMATIC_PREFIX.to_string()));

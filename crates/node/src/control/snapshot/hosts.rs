@@ -28,6 +28,8 @@ pub(super) struct OfAll {
     nonce: String,
     /// The transaction that begins it, until that is ordered.
     task: Option<Arc<SchemaTask<Arc<HostCatalog>>>>,
+    /// It has all copies of each host, for its own starts.
+    keeps_copies: bool,
     /// The placement's epoch.
     epoch: u64,
     /// The hosts that are ready, with their names.
@@ -52,6 +54,8 @@ pub(super) struct Part {
     pub(super) cluster: ClusterId,
     epoch: u64,
     catalog_version: u64,
+    /// It has all copies of each host, for its own starts.
+    keeps_copies: bool,
 }
 
 impl Snapshots {
@@ -84,9 +88,9 @@ impl Control {
         step: SnapshotStep,
     ) {
         match step {
-            SnapshotStep::Prepare { epoch, catalog_version, cluster, request } => {
+            SnapshotStep::Prepare { epoch, catalog_version, cluster, keeps_copies, request } => {
                 let cluster = ClusterId(cluster);
-                let part = Part { lead: host, cluster, epoch, catalog_version };
+                let part = Part { lead: host, cluster, epoch, catalog_version, keeps_copies };
                 if let Err(problem) = self.prepare_part(part, &request) {
                     self.part_refused(host, nonce, problem);
                 }
@@ -96,10 +100,12 @@ impl Control {
             }
             SnapshotStep::Saved { problem } => self.host_has_saved(host, nonce, problem),
             SnapshotStep::GiveUp => self.give_up_part(host, nonce),
+            SnapshotStep::Keep => self.copies_count(host, nonce),
+            SnapshotStep::Due => self.snapshot_is_due_at(host),
         }
     }
 
-    fn say_of_snapshot(&mut self, to: HostId, nonce: &str, step: SnapshotStep) {
+    pub(super) fn say_of_snapshot(&mut self, to: HostId, nonce: &str, step: SnapshotStep) {
         let placement = self.facts.placement();
         if !placement.is_up(to) {
             return;
@@ -120,9 +126,12 @@ impl Control {
         let placement = self.facts.placement();
         let others: BTreeSet<HostId> = placement.other_hosts().collect();
         let (epoch, catalog_version) = (placement.epoch(), task.catalog_version);
+        let running = self.snapshots.running.as_ref();
+        let keeps_copies = running.is_some_and(|running| running.copies.is_some());
         self.snapshots.of_all = Some(OfAll {
             nonce: request.nonce.clone(),
             task: Some(task),
+            keeps_copies,
             epoch,
             hosts: BTreeMap::from([(placement.host(), self.facts.host_name.clone())]),
             others: others.clone(),
@@ -136,7 +145,8 @@ impl Control {
         let request = request::to_json(request);
         for host in others {
             let request = request.clone();
-            let step = SnapshotStep::Prepare { epoch, catalog_version, cluster, request };
+            let step =
+                SnapshotStep::Prepare { epoch, catalog_version, cluster, keeps_copies, request };
             self.say_of_snapshot(host, &nonce, step);
         }
         self.order_of_all();
@@ -188,7 +198,11 @@ impl Control {
     }
 
     /// The part of this host, which leads, has ended.
-    pub(super) fn own_part_ended(&mut self, result: SaveResult, waiting: Option<Origin>) {
+    pub(super) fn own_part_ended<T>(
+        &mut self,
+        result: Result<T, SnapshotError>,
+        waiting: Option<Origin>,
+    ) {
         let own = self.facts.placement().host();
         let Some(of_all) = &mut self.snapshots.of_all else { return };
         of_all.has_own_ended = true;
@@ -238,6 +252,13 @@ impl Control {
             "first ready, then saved"
         );
         let Some(mut of_all) = self.snapshots.of_all.take_if(is_over) else { return };
+        if of_all.keeps_copies {
+            // What is given up has been cancelled.
+            if of_all.problem.is_none() {
+                self.copies_count_at_all(&of_all.nonce, of_all.others);
+            }
+            return;
+        }
         self.snapshots.schedule.end(None, clock::now_us());
         let problem = of_all.problem.take();
         if problem.is_some() {
@@ -285,7 +306,11 @@ impl Control {
             return Err("another snapshot is in progress".to_string());
         }
         let request = request::from_json(request, true)?;
-        self.prepare_save(request, None, SnapshotKind::Manual, Some(part))
+        if !part.keeps_copies {
+            return self.prepare_save(request, None, SnapshotKind::Manual, Some(part));
+        }
+        self.check_own_copies()?;
+        self.prepare_save(request, None, SnapshotKind::Automatic, Some(part))
     }
 
     /// Whether the host that leads goes by the same placement and catalog.

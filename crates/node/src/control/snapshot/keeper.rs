@@ -132,7 +132,7 @@ impl Keeper {
     /// Whether recovery can begin with a snapshot that has all tables.
     fn is_start(&self, manifest: &Manifest) -> bool {
         manifest.content == ContentKind::Native
-            && manifest.part.is_none()
+            && (manifest.part.is_none() || manifest.is_own())
             && manifest.cluster == self.cluster
             && manifest.positions.len() == self.partitions
     }
@@ -144,7 +144,7 @@ impl Keeper {
         one: &FoundSnapshot,
         reach: Option<&[u64]>,
     ) -> Result<(), String> {
-        let complete = found.iter().filter(|one| one.is_complete());
+        let complete = found.iter().filter(|one| one.is_start());
         let starts = complete.filter_map(|one| one.manifest.as_ref().ok());
         let mut starts: Vec<&Manifest> = starts.filter(|one| self.is_start(one)).collect();
         starts.sort_by_key(|manifest| std::cmp::Reverse(manifest.transaction));

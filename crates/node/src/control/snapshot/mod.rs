@@ -5,15 +5,18 @@ mod check;
 mod files;
 mod hosts;
 mod keeper;
+mod own_copies;
 mod place;
 mod request;
 mod restore;
 mod save;
 mod saved;
+mod schedule;
 
 pub(super) use keeper::Keeper;
 pub(super) use restore::Restoring;
-pub(super) use save::{AUTOMATIC_PREFIX, Snapshots, settings};
+pub(super) use save::{AUTOMATIC_PREFIX, Snapshots};
+pub(super) use schedule::settings;
 
 use lockstep_types::SqlType::{self, BigInt, Float, Integer, Varchar};
 use lockstep_types::{Datum, TableBuilder, TableSchema};

@@ -1,6 +1,6 @@
 //! What calls of snapshot procedures ask for: positional parameters, or one of JSON.
 
-use super::save::automatic;
+use super::schedule::automatic;
 use crate::control::system::text_parameter;
 use crate::json;
 use lockstep_durability::snapshot::{ContentKind, check_nonce};

@@ -2,8 +2,10 @@
 
 use super::Keeper;
 use super::hosts::{OfAll, Part};
+use super::own_copies::{KeptCopies, whole_copies};
 use super::place::{Place, check_not_reserved, check_place, snapshot_place};
 use super::request::{self, ChosenTables, SnapshotRequest};
+use super::schedule::{automatic, lane_limits};
 use crate::catalog::HostCatalog;
 use crate::classes;
 use crate::clock;
@@ -11,24 +13,21 @@ use crate::control::arguments::{self, UNNAMED};
 use crate::control::{Control, SystemCall};
 use crate::log::disk::RealDisk;
 use crate::message::{Envelope, Origin};
-use crate::options::{Bytes, Seconds};
 use crate::own_call::OwnCall;
 use crate::scheduling;
-use crate::shard::HostFacts;
 use crate::snapshot::SaveResult;
-use crate::snapshot::lane::{LaneLimits, ThreadLane, UnboundLane, lane};
+use crate::snapshot::lane::{OfCopy, ThreadLane, UnboundLane, lane};
 use crate::snapshot::save::{SaveJob, run, snapshot_start, table_kind};
 use lockstep_base::elapsed::Elapsed;
 use lockstep_durability::snapshot::{ContentKind, SnapshotError, TableKind};
+use lockstep_host::placement::Placement;
 use lockstep_host::schema::codec::encode_saved_planning;
 use lockstep_host::schema::{Handled, Turn};
-use lockstep_host::snapshots::{
-    LogProgress, SnapshotKind, SnapshotSchedule, SnapshotSettings, beginning,
-};
+use lockstep_host::snapshots::{LogProgress, SnapshotKind, SnapshotSchedule, beginning};
 use lockstep_plan::Catalog;
 use lockstep_plan_ir::TableDefinition;
 use lockstep_site::{MultiWork, SchemaTask, SnapshotStart};
-use lockstep_types::{Failure, HostId, PartitionId};
+use lockstep_types::{Failure, HostId, PartitionId, ThreadId};
 use lockstep_wire_volt::Invocation;
 use std::collections::VecDeque;
 use std::path::Path;
@@ -88,6 +87,8 @@ pub(super) struct Running {
     pub(super) cancelled: Arc<AtomicBool>,
     /// The host that leads it, if that is another one.
     pub(super) lead: Option<HostId>,
+    /// Of a host of several that saves all of its copies.
+    pub(super) copies: Option<KeptCopies>,
 }
 
 /// The snapshots of a host.
@@ -244,14 +245,17 @@ impl Control {
         let then = move |control: &mut Control, looked: Result<(), String>| match looked {
             Ok(()) => control.snapshots.ready.push_back(prepared),
             Err(problem) => match lead {
-                Some((lead, nonce)) => control.part_refused(lead, &nonce, problem),
+                Some((lead, nonce)) => {
+                    control.snapshots.schedule.refuse(kind, clock::now_us());
+                    control.part_refused(lead, &nonce, problem);
+                }
                 None => control.save_refused(prepared.origin, kind, &problem),
             },
         };
         match kind {
             SnapshotKind::Automatic => {
                 self.with_own_files(look, then).map_err(|error| error.to_string())?;
-                self.snapshots.schedule.prepare();
+                self.snapshots.schedule.prepare(clock::now_us());
             }
             SnapshotKind::Manual => self.with_files(look, then).map_err(|error| error.message)?,
         }
@@ -283,7 +287,10 @@ impl Control {
             };
             match (begun, lead) {
                 (Ok(()), _) => {}
-                (Err(problem), Some(lead)) => self.part_refused(lead, &nonce, problem),
+                (Err(problem), Some(lead)) => {
+                    self.snapshots.schedule.refuse(kind, clock::now_us());
+                    self.part_refused(lead, &nonce, problem);
+                }
                 (Err(problem), None) => self.save_refused(origin, kind, &problem),
             }
         }
@@ -303,13 +310,17 @@ impl Control {
         let (given_up, cancelled) =
             (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
         let progress = Arc::new(AtomicU64::new(0));
-        let (site_lanes, lanes) = self.lanes();
+        let keeps_copies = kind == SnapshotKind::Automatic && self.facts.keeps_own_copies();
+        let start = if keeps_copies { whole_copies(start) } else { start };
+        let (site_lanes, lanes) = self.lanes(keeps_copies);
+        let (copies, kept) = keeps_copies.then(|| self.kept_copies()).unzip();
+        let cluster = part.as_ref().filter(|_| !keeps_copies).map(|part| part.cluster);
         let job = SaveJob {
             disk,
             folder,
             nonce: request.nonce.clone(),
             content: request.content,
-            cluster: part.as_ref().map_or(self.facts.cluster, |part| part.cluster),
+            cluster: cluster.unwrap_or(self.facts.cluster),
             catalog_version: self.schema.catalog().version(),
             schema: self.schema.catalog().plan.schema_text(),
             planning: encode_saved_planning(&self.schema.catalog().plan.planning),
@@ -321,6 +332,7 @@ impl Control {
             given_up: Arc::clone(&given_up),
             cancelled: Arc::clone(&cancelled),
             progress: Arc::clone(&progress),
+            kept,
             created: Mutex::default(),
         };
         let names = job.tables.iter().filter(|table| table.entries_of.is_none());
@@ -335,34 +347,35 @@ impl Control {
             expected_bytes: self.snapshots.expected_bytes(),
             result: None,
         });
-        self.start_writer(job, site_lanes, given_up)?;
+        let of_copies = keeps_copies.then(|| (Arc::from(request.nonce.as_bytes()), start.clone()));
+        self.start_writer(job, (site_lanes, of_copies), given_up)?;
         let (blocking, lead) = (request.blocking, part.as_ref().map(|part| part.lead));
         self.snapshots.newest_place = Some(place);
-        self.snapshots.running = Some(Running { origin, blocking, cancelled, lead });
+        self.snapshots.running = Some(Running { origin, blocking, cancelled, lead, copies });
         let log = self.log_pruner.as_ref().map(|log| log as &dyn LogProgress);
         self.snapshots.schedule.begin(kind, log);
         self.order_snapshot(&request, start, lead);
         Ok(())
     }
 
-    /// The ways from the partitions that are led here to the thread that writes: both ends of each.
-    fn lanes(&self) -> (OfPartitions<UnboundLane>, OfPartitions<ThreadLane>) {
+    /// The ways from the partitions that are led here, or from all copies here, to the thread that
+    /// writes: both ends of each.
+    fn lanes(&self, of_copies: bool) -> (OfPartitions<UnboundLane>, OfPartitions<ThreadLane>) {
         let placement = self.facts.placement();
-        let is_here = |at: &PartitionId| placement.leader_of(*at).host() == placement.host();
-        let partitions = (0..placement.partition_count()).map(PartitionId).filter(is_here);
+        let partitions = (0..placement.partition_count()).map(PartitionId);
         let make = |at| {
-            let bell = &self.site_bells[placement.leader_of(at).index()];
-            let (of_site, of_thread) = lane(Arc::clone(bell));
-            ((at, of_site), (at, of_thread))
+            let site = saving_site(&placement, at, of_copies)?;
+            let (of_site, of_thread) = lane(Arc::clone(&self.site_bells[site.index()]));
+            Some(((at, of_site), (at, of_thread)))
         };
-        partitions.map(make).unzip()
+        partitions.filter_map(make).unzip()
     }
 
     /// Starts the thread that writes, and gives the sites their ends of its lanes.
     fn start_writer(
         &mut self,
         job: SaveJob,
-        site_lanes: OfPartitions<UnboundLane>,
+        (site_lanes, of_copies): (OfPartitions<UnboundLane>, Option<OfCopy>),
         given_up: Arc<AtomicBool>,
     ) -> Result<(), String> {
         let (sender, bell) = (self.snapshots.sender.clone(), Arc::clone(&self.bell));
@@ -379,8 +392,12 @@ impl Control {
         })?;
         let limits = lane_limits(&self.facts, self.snapshots.expected_bytes());
         for (partition, lane) in site_lanes {
-            let lane = lane.bind(thread.thread().clone(), Arc::clone(&given_up), limits);
-            let site = self.facts.placement().leader_of(partition);
+            let mut lane = lane.bind(thread.thread().clone(), Arc::clone(&given_up), limits);
+            let site = saving_site(&self.facts.placement(), partition, of_copies.is_some());
+            let site = site.expect("lanes are of what is saved here");
+            if let Some(of_copy) = &of_copies {
+                lane.set_of_copy(of_copy.clone());
+            }
             self.outbox.send(site, Envelope::SnapshotLane(partition, Box::new(lane)));
         }
         Ok(())
@@ -428,6 +445,7 @@ impl Control {
         while let Ok(result) = self.snapshots.receiver.try_recv() {
             self.snapshot_ended(result);
         }
+        self.note_copies_written();
         self.begin_prepared();
         if self.is_free_for_snapshot()
             && self.is_snapshot_due()
@@ -451,6 +469,10 @@ impl Control {
 
     /// Begins a snapshot by schedule; the one after which the host stops is such a one, too.
     pub(in crate::control) fn begin_automatic_snapshot(&mut self) -> Result<(), String> {
+        if self.facts.keeps_own_copies() && !self.facts.placement().leads_control() {
+            self.say_that_snapshot_is_due();
+            return Ok(());
+        }
         self.prepare_save(automatic(AUTOMATIC_PREFIX), None, SnapshotKind::Automatic, None)
     }
 
@@ -468,7 +490,11 @@ impl Control {
         let running = self.snapshots.running.as_ref();
         let lead = running.and_then(|running| running.lead);
         let is_cancelled = running.is_some_and(|running| running.cancelled.load(Ordering::Acquire));
+        let kept = self.snapshots.running.as_mut().and_then(|running| running.copies.take());
         let waiting = self.snapshots.ended(&result, clock::now_us());
+        if let Some(copies) = kept {
+            return self.copies_ended(result, (lead, copies));
+        }
         if let Some(lead) = lead {
             self.snapshots.schedule.end(None, clock::now_us());
             self.answer_part_saved(lead, &result);
@@ -489,6 +515,11 @@ impl Control {
             (Err(error), Some(origin)) => self.answer_save_failure(origin, &error.to_string()),
             (_, None) => {}
         }
+        self.end_by_schedule(result);
+    }
+
+    /// One by schedule, or for the host's own end, has ended: what follows from that.
+    pub(super) fn end_by_schedule(&mut self, result: SaveResult) {
         let sequences = result.as_ref().ok().map(|saved| &saved.sequences[..]);
         if self.snapshots.schedule.end(sequences, clock::now_us()) {
             self.tidy();
@@ -520,17 +551,11 @@ impl Control {
     }
 }
 
-/// What a snapshot may take under load. One that would not be done in half of the time until
-/// the next may take more.
-fn lane_limits(facts: &HostFacts, expected_bytes: u64) -> LaneLimits {
-    let options = &facts.options;
-    let in_time = options.snapshot_interval_s.map(|interval| expected_bytes * 2 / interval.get());
-    let sites = u64::from(facts.partition_count);
-    let bytes_per_s = match options.snapshot_bytes_per_s {
-        None => 0,
-        Some(rate) => rate.get().max(in_time.unwrap_or(0)).div_ceil(sites),
-    };
-    LaneLimits { share_percent: options.snapshot_share_percent.get(), bytes_per_s }
+/// The site of this host that saves a partition: the one that leads it, or that has a copy.
+fn saving_site(placement: &Placement, at: PartitionId, of_copies: bool) -> Option<ThreadId> {
+    let followers = placement.followers_of(at).iter().filter(|_| of_copies);
+    let mut sites = followers.copied().chain([placement.leader_of(at)]);
+    sites.find(|site| site.host() == placement.host())
 }
 
 /// The tables that a snapshot has.
@@ -552,26 +577,4 @@ fn saved_tables(
         chosen.has(of) && (!is_text || has_text)
     };
     Ok(all.filter(|table| is_saved(table)).cloned().collect())
-}
-
-/// What makes snapshots of a host due, which has a command log or not.
-pub(in crate::control) fn settings(facts: &HostFacts, has_log: bool) -> SnapshotSettings {
-    SnapshotSettings {
-        interval_us: facts.options.snapshot_interval_s.map(Seconds::us),
-        log_bytes: facts.options.snapshot_log_bytes.map(Bytes::get),
-        has_directory: facts.keeps_snapshots(),
-        has_log,
-    }
-}
-
-/// A snapshot of everything in the host's directory, named by the time.
-pub(super) fn automatic(prefix: &str) -> SnapshotRequest {
-    let now_ms = clock::now_us() / 1000;
-    SnapshotRequest {
-        path: None,
-        nonce: format!("{prefix}{now_ms}"),
-        content: ContentKind::Native,
-        blocking: true,
-        tables: ChosenTables::default(),
-    }
 }
