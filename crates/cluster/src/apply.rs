@@ -40,6 +40,9 @@ impl ClusterState {
             Command::OutOfSync { partition, host, epoch } => {
                 self.out_of_sync(*partition, *host, *epoch, faults)
             }
+            Command::BeginLoading { partition, copy, incarnation, epoch } => {
+                self.begin_loading(*partition, *copy, *incarnation, *epoch)
+            }
             Command::InSync { partition, copy, incarnation, epoch } => {
                 self.in_sync(*partition, *copy, *incarnation, *epoch)
             }
@@ -363,10 +366,15 @@ impl ClusterState {
         faults: Faults,
     ) -> Result<Verdict, Refusal> {
         let number = self.at_epoch(partition, epoch)?;
-        if self.partitions[number].copy_at(host).is_none() {
+        let state = &self.partitions[number];
+        if state.learning.iter().any(|copy| copy.host == host) {
+            self.renew(number);
+            return Ok(Verdict::Applied);
+        }
+        if state.copy_at(host).is_none() {
             return Err(Refusal::Copies(host));
         }
-        if self.partitions[number].copies.len() == 1 {
+        if state.copies.len() == 1 {
             return Err(Refusal::LastCopy(vec![partition]));
         }
         if faults.shrink_without_epoch() && self.partitions[number].leader != host {
@@ -376,6 +384,34 @@ impl ClusterState {
         }
         self.epoch = self.epoch.next();
         self.remove_copy(number, host, self.epoch);
+        Ok(Verdict::Applied)
+    }
+
+    /// A partition gets an epoch with the copies that it has: what was proposed for it is void, and
+    /// copies that are being loaded begin again.
+    fn renew(&mut self, number: usize) {
+        self.epoch = self.epoch.next();
+        let copies = self.partitions[number].copies.clone();
+        self.set_copies(number, copies, self.epoch);
+    }
+
+    fn begin_loading(
+        &mut self,
+        partition: PartitionId,
+        copy: Copy,
+        incarnation: Incarnation,
+        epoch: Epoch,
+    ) -> Result<Verdict, Refusal> {
+        let number = self.at_epoch(partition, epoch)?;
+        self.check_copy(copy)?;
+        self.record(copy.host, incarnation)?;
+        if !self.has_capacity(number, copy) {
+            return Err(Refusal::Copies(copy.host));
+        }
+        self.renew(number);
+        let learning = &mut self.partitions[number].learning;
+        learning.push(copy);
+        learning.sort();
         Ok(Verdict::Applied)
     }
 

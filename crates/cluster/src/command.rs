@@ -58,12 +58,25 @@ pub enum Command {
         /// Its incarnation.
         incarnation: Incarnation,
     },
-    /// One copy goes out of the in-sync set.
+    /// One copy goes out of the in-sync set; one that is being loaded begins again.
     OutOfSync {
         /// The partition.
         partition: PartitionId,
         /// The host of the copy.
         host: HostId,
+        /// The partition's epoch.
+        epoch: Epoch,
+    },
+    /// A partition lacks a copy, and a host that is up has capacity for it: it is to be loaded
+    /// there. The partition gets an epoch, so that what was proposed for a copy there before is
+    /// void.
+    BeginLoading {
+        /// The partition.
+        partition: PartitionId,
+        /// The copy.
+        copy: Copy,
+        /// The incarnation of its host.
+        incarnation: Incarnation,
         /// The partition's epoch.
         epoch: Epoch,
     },
@@ -155,6 +168,7 @@ impl Command {
             Command::CatalogVersion(_) => 14,
             Command::RingVersion(_) => 15,
             Command::ForceCopy { .. } => 16,
+            Command::BeginLoading { .. } => 17,
         }
     }
 
@@ -178,7 +192,8 @@ impl Command {
                 output.put_varint(hosts.len() as u64);
                 hosts.iter().for_each(|(host, run)| put_host(&mut output, host, run));
             }
-            Command::InSync { partition, copy, incarnation, epoch } => {
+            Command::InSync { partition, copy, incarnation, epoch }
+            | Command::BeginLoading { partition, copy, incarnation, epoch } => {
                 output.put_varint(u64::from(partition.0));
                 put_copy(&mut output, copy);
                 output.put_varint(incarnation.0);
@@ -246,10 +261,13 @@ fn read_command(input: &mut ByteReader<'_>, kind: u8) -> Result<Command, FormatE
                 _ => Command::HostLost { host, incarnation },
             }
         }
-        8 => {
+        8 | 17 => {
             let (partition, copy) = (read_partition(input)?, read_copy(input)?);
-            let incarnation = read_incarnation(input)?;
-            Command::InSync { partition, copy, incarnation, epoch: read_epoch(input)? }
+            let (incarnation, epoch) = (read_incarnation(input)?, read_epoch(input)?);
+            match kind {
+                8 => Command::InSync { partition, copy, incarnation, epoch },
+                _ => Command::BeginLoading { partition, copy, incarnation, epoch },
+            }
         }
         16 => {
             let (partition, copy) = (read_partition(input)?, read_copy(input)?);

@@ -23,6 +23,7 @@ mod now;
 mod options;
 mod placement;
 mod raft_core;
+mod reload;
 mod state;
 mod supervisor;
 

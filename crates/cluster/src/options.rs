@@ -23,6 +23,9 @@ pub struct Options {
     /// Hosts of a stopped cluster wait this long for each other before those that are there
     /// resume without the rest, where no partition is missing. Default 30 s.
     pub resume_wait_us: u64,
+    /// A partition lacks a copy for this long before one is loaded at a host that is up; each time
+    /// that this does not help, twice as long as before. 0 for never. Default 1 s.
+    pub reload_after_us: u64,
     /// The unit of time of the Raft group. Default 25 ms.
     pub raft_tick_us: u64,
     /// The Raft leader sends a message to every member this often, in ticks. Default 2.
@@ -63,6 +66,7 @@ impl Default for Options {
             clock_drift_ppm: 10_000,
             clock_offset_max_us: 1_000_000,
             resume_wait_us: 30_000_000,
+            reload_after_us: 1_000_000,
             raft_tick_us: 25_000,
             raft_heartbeat_ticks: 2,
             election_ticks: 8,

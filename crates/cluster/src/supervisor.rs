@@ -20,6 +20,8 @@
 //!    all at once when the whole cluster had stopped. While no host is up that is connected, nobody
 //!    is lost for the time that these hosts wait for each other. Where others serve, a host waits
 //!    for the other copies of what it has, and for nothing else: a partition may be lost for good.
+//! 7. A partition that lacks a copy gets one at a host that is up, connected and has capacity for
+//!    it, see [`crate::reload`].
 //!
 //! A host that is cut off notices that it is in a minority, and gives up its leases.
 
@@ -27,6 +29,7 @@ use crate::command::Command;
 use crate::detector::Detector;
 use crate::ids::Incarnation;
 use crate::options::Options;
+use crate::reload::Reloads;
 use crate::state::{ClusterState, HostRecord, HostState, PartitionState};
 use lockstep_types::HostId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,6 +43,8 @@ pub(crate) struct Supervisor {
     resume_since_us: Option<u64>,
     /// Since when no host is up that is connected.
     stopped_since_us: Option<u64>,
+    /// Copies that partitions lack.
+    reloads: Reloads,
 }
 
 impl Supervisor {
@@ -94,6 +99,8 @@ impl Supervisor {
                 proposals.push(Command::HostUp { host, incarnation });
             }
         }
+        let may_load = |host| serving.contains(&host) && !detector.is_suspected(host, now_us);
+        proposals.extend(self.reloads.due(state, may_load, options, now_us));
         proposals
     }
 

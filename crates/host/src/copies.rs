@@ -56,8 +56,8 @@ pub enum ToThread {
     Open(Opening),
     /// To the site of a copy here: a part of what it is loaded from.
     Load(PartitionId, NumberedPart),
-    /// To the site of a copy here: what it is loaded from has ended, unless this attempt, if one is
-    /// named, is not its last one.
+    /// To the site of a copy here: what it is loaded from has ended, or has not begun, unless this
+    /// attempt, if one is named, is not its last one.
     LoadAgain(PartitionId, Option<Attempt>),
 }
 
@@ -398,6 +398,7 @@ impl Copies {
         for partition in partitions {
             self.follow_epoch(partition, placement, sends);
         }
+        self.begin_learning(placement, sends);
         let known = |message: &OfCopy| match &message.said {
             CopyMessage::Sealed(report) => report.epoch <= placement.epoch_of(message.partition),
             _ => unreachable!("only reports are kept"),
@@ -407,6 +408,19 @@ impl Copies {
         for OfCopy { partition, copy, said } in known {
             let CopyMessage::Sealed(report) = said else { continue };
             self.take_report(partition, copy, report, sends);
+        }
+    }
+
+    /// Copies that are to be loaded at this host from now on: they ask their leaders.
+    fn begin_learning(&mut self, placement: &Placement, sends: &mut Sends) {
+        for site in placement.sites() {
+            for partition in placement.learned_by(site).iter().map(|replica| replica.partition) {
+                let leader = placement.leader_of(partition);
+                if self.learned.insert(partition, Learned { site, leader }).is_none() {
+                    assert!(!self.followed.contains_key(&partition), "its data do not count");
+                    sends.push((site, ToThread::LoadAgain(partition, None)));
+                }
+            }
         }
     }
 

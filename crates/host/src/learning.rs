@@ -5,7 +5,7 @@ use crate::follower::codec::CopyMessage;
 use crate::follower::{Follower, FollowerLimits};
 use crate::gate::SafePosition;
 use crate::leading::Leading;
-use crate::loading::{Attempt, CopyLoads, LoadAsk, LoadPart, Loading, LoadingCopy, NumberedPart};
+use crate::loading::{Attempt, CopyLoads, LoadPart, Loading, LoadingCopy, NumberedPart};
 use crate::placement::Placement;
 use lockstep_cluster::{Command, Copy, Epoch, Incarnation};
 use lockstep_plan::Catalog;
@@ -38,7 +38,7 @@ pub enum LoadTurn {
 
 impl<H, A, C: Clone> LoadingLeader<'_, H, A, C> {
     /// A copy without data asks. True if answers have waited for it that may be safe now.
-    pub fn ask(&mut self, host: HostId, ask: LoadAsk) -> bool {
+    pub fn ask(&mut self, host: HostId, ask: Attempt) -> bool {
         let counted = self.end(host);
         self.loads.ask(host, ask, self.site);
         assert!(self.loads.is_any(), "a copy that asks waits");
@@ -108,13 +108,12 @@ impl<H, A, C: Clone> LoadingLeader<'_, H, A, C> {
         turns
     }
 
-    /// A copy that counts may be taken in sync at any moment: the command that takes its host out,
-    /// if it cannot go on. None for one that only begins again.
+    /// A copy that counts may be taken in sync at any moment: the command with which it begins
+    /// again in another epoch, if it cannot go on. None for one that only begins again.
     pub fn failed(&self, host: HostId) -> Option<Command> {
-        let stream = &self.leading.as_ref()?.stream;
-        let incarnation = stream.incarnation_of(host).filter(|_| stream.counts(host));
-        incarnation
-            .map(|incarnation| Command::HostLost { host, incarnation: Incarnation(incarnation) })
+        let stream = self.leading.as_ref().map(|leading| &leading.stream)?;
+        let (partition, epoch) = (self.site.partition(), Epoch(stream.epoch().into()));
+        stream.counts(host).then_some(Command::OutOfSync { partition, host, epoch })
     }
 
     /// Another placement is in force: copies are loaded that it names, by leaders that stay. True
@@ -180,8 +179,12 @@ fn in_sync(
 /// A copy that is being loaded, from one attempt to the next.
 pub struct LearningCopy<H, A, C> {
     copy: Option<LoadingCopy<H, A, C>>,
+    /// The catalog that was in force at its empty site, and its version.
+    catalog: Option<(C, u64)>,
     /// The present attempt, or the last one.
     attempt: Option<Attempt>,
+    /// The next attempt waits for a change of the catalog.
+    waits: bool,
 }
 
 /// What a part has brought.
@@ -190,17 +193,19 @@ pub enum Learned<H, A, C> {
     Nothing,
     /// More is to come; this is to be said to the leader.
     More(CopyMessage),
-    /// All data are here, and this is to be said to the leader. Rows and bytes were taken.
-    Loaded(Box<Follower<H, A, C>>, CopyMessage, (u64, u64)),
+    /// All data are here, with the catalog in force at them, and this is to be said to the leader.
+    /// Rows and bytes were taken.
+    Loaded(Box<Follower<H, A, C>>, C, CopyMessage, (u64, u64)),
+    /// The leader, or this host, goes by another version of the catalog for a moment: the copy
+    /// begins again after that ([`LearningCopy::is_to_look_again`]).
+    NotYet(String),
     /// The copy begins again: why.
     Again(String),
-    /// It can never be loaded by this process: why.
-    Never(String),
 }
 
 impl<H, A, C> Default for LearningCopy<H, A, C> {
     fn default() -> LearningCopy<H, A, C> {
-        LearningCopy { copy: None, attempt: None }
+        LearningCopy { copy: None, catalog: None, attempt: None, waits: false }
     }
 }
 
@@ -215,44 +220,53 @@ impl<H, A, C: Clone> LearningCopy<H, A, C> {
         self.attempt.is_some()
     }
 
+    /// From time to time: whether it begins again now, after another version of the catalog was in
+    /// its way.
+    pub fn is_to_look_again(&mut self) -> bool {
+        std::mem::take(&mut self.waits)
+    }
+
     /// What it is loaded from has ended, unless its last attempt is another one. True if it is to
-    /// ask again: it has asked before.
+    /// ask, as soon as its host may: that has the catalog of the cluster.
     pub fn ends(&mut self, attempt: Option<Attempt>) -> bool {
         if attempt.is_some() && attempt != self.attempt {
             return false;
         }
         self.copy = None;
         assert!(self.attempt.is_none_or(|it| it.number > 0), "attempts have numbers from 1");
-        self.has_asked()
+        true
     }
 
-    /// Begins an attempt in an epoch with an empty site at which the catalog is in force
+    /// Begins an attempt in an epoch with an empty site at which a catalog of a version is in force
     /// ([`empty_site`]): what is to be said to the leader.
-    pub fn begin(&mut self, site: Site<H, A, C>, incarnation: u64, epoch: u32) -> CopyMessage {
+    pub fn begin(
+        &mut self,
+        (site, catalog): (Site<H, A, C>, (C, u64)),
+        incarnation: u64,
+        epoch: u32,
+    ) -> CopyMessage {
         assert!(site.is_idle() && site.log_sequence() == 0, "a copy begins without data");
         let number = self.attempt.map_or(0, |before| before.number) + 1;
-        let attempt = Attempt { incarnation, number };
+        let attempt = Attempt { incarnation, epoch, number };
         self.attempt = Some(attempt);
-        self.copy = Some(LoadingCopy::new(site, attempt));
+        self.waits = false;
+        (self.copy, self.catalog) = (Some(LoadingCopy::new(site, attempt)), Some(catalog));
         assert!(self.is_loading() && self.has_asked(), "its data are on their way");
-        CopyMessage::AskLoad(LoadAsk { epoch, attempt })
+        CopyMessage::AskLoad(attempt)
     }
 
-    /// Takes a part, at a host with this version of the catalog.
-    pub fn take(
-        &mut self,
-        part: NumberedPart,
-        version: u64,
-        limits: FollowerLimits,
-    ) -> Learned<H, A, C> {
+    /// Takes a part.
+    pub fn take(&mut self, part: NumberedPart, limits: FollowerLimits) -> Learned<H, A, C> {
         let NumberedPart { attempt, number, part } = part;
         let Some(copy) = self.copy.take_if(|copy| copy.attempt() == attempt) else {
             return Learned::Nothing;
         };
+        let (catalog, version) = self.catalog.clone().expect("an attempt begins with a catalog");
         if let LoadPart::Head(head) = &part {
             let theirs = head.known.catalog_version;
             if theirs != version {
-                return Learned::Never(format!(
+                self.waits = true;
+                return Learned::NotYet(format!(
                     "its leader has version {theirs} of the catalog, and this host version \
                      {version}"
                 ));
@@ -267,7 +281,7 @@ impl<H, A, C: Clone> LearningCopy<H, A, C> {
                 self.copy = Some(*copy);
                 Learned::More(taken)
             }
-            Ok(Loading::Loaded(follower)) => Learned::Loaded(follower, taken, progress),
+            Ok(Loading::Loaded(follower)) => Learned::Loaded(follower, catalog, taken, progress),
             Err(problem) => Learned::Again(problem),
         }
     }

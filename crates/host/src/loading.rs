@@ -66,21 +66,14 @@ pub enum LoadPart {
     End,
 }
 
-/// A copy asks to be loaded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LoadAsk {
-    /// The epoch of the partition that it knows.
-    pub epoch: u32,
-    /// The attempt that begins.
-    pub attempt: Attempt,
-}
-
 /// An attempt of a copy to be loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attempt {
     /// The run of its process.
     pub incarnation: u64,
-    /// The attempts of that run, this one included.
+    /// The epoch of the partition that it knows.
+    pub epoch: u32,
+    /// The attempts of the copy, this one included.
     pub number: u32,
 }
 
@@ -99,7 +92,7 @@ pub struct NumberedPart {
 #[derive(Debug, Default)]
 pub struct CopyLoads {
     /// The last ask of each host that waits.
-    waiting: VecDeque<(HostId, LoadAsk)>,
+    waiting: VecDeque<(HostId, Attempt)>,
     current: Option<CurrentLoad>,
     /// Copies that have their data, and the attempts.
     loaded: Vec<(HostId, Attempt)>,
@@ -137,7 +130,7 @@ impl CopyLoads {
     }
 
     /// A copy asks. What was on its way to it before is void.
-    pub fn ask<H, A, C: Clone>(&mut self, host: HostId, ask: LoadAsk, site: &mut Site<H, A, C>) {
+    pub fn ask<H, A, C: Clone>(&mut self, host: HostId, ask: Attempt, site: &mut Site<H, A, C>) {
         self.waiting.retain(|(other, _)| *other != host);
         self.give_up(host, site);
         self.waiting.push_back((host, ask));
@@ -270,7 +263,7 @@ impl CopyLoads {
         may_load: impl Fn(HostId) -> bool,
     ) -> Option<(HostId, NumberedPart)> {
         let epoch = stream.epoch();
-        let is_due = |(host, ask): &(HostId, LoadAsk)| ask.epoch == epoch && may_load(*host);
+        let is_due = |(host, ask): &(HostId, Attempt)| ask.epoch == epoch && may_load(*host);
         let place = self.waiting.iter().position(is_due)?;
         if stream.is_sealed() || stream.end() != site.log_sequence() {
             return None;
@@ -279,12 +272,12 @@ impl CopyLoads {
         site.set_followed(true);
         let (begun, known) = site.begin_copy(RECORD_BYTES)?;
         let (host, ask) = self.waiting.remove(place).expect("it was found there");
-        let (position, history) = stream.begin_learner(host, ask.attempt.incarnation);
+        let (position, history) = stream.begin_learner(host, ask.incarnation);
         assert_eq!(position, begun.sequence, "the copy goes on after its data");
         let tables = begun.tables.iter().map(saved_table).collect();
         let (source, digest) = (begun.source, begun.digest);
         let head = LoadHead { epoch, position, source, digest, history, known, tables };
-        let attempt = ask.attempt;
+        let attempt = ask;
         let (is_encoded, is_sent) = (false, false);
         self.current = Some(CurrentLoad { host, attempt, sent: 1, taken: 0, is_encoded, is_sent });
         let part = LoadPart::Head(Box::new(head));

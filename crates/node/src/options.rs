@@ -1,5 +1,7 @@
 //! Every limit and option of a host, in one table: the help text, the reference page, the parser
 //! and the checks all come from it.
+//!
+//! Long file: the table has a few lines for each option.
 
 mod control_plane;
 mod values;
@@ -169,6 +171,10 @@ options! {
         "With copies: how long a site may be busy with one statement before its host gives up the \
          leases of the site's partitions and is replaced. Longer than query_timeout_ms and \
          write_timeout_ms.";
+    reload_copies_after_ms: Milliseconds = 1_000, 0, 86_400_000, "ms",
+        "With copies, in memory: how long a partition lacks a copy before one is loaded at a host \
+         that is up and has capacity for it, such as after a copy was put out of service; twice as \
+         long after each time that this did not help, up to 64 times; 0 for never.";
     hand_over_timeout_ms: Milliseconds = 5_000, 10, 3_600_000, "ms",
         "With copies: how long a leader that is moved to another host may take to end what is in \
          progress. Meanwhile no transaction over several partitions begins. Then it stays.";

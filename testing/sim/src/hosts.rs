@@ -287,7 +287,11 @@ impl Cluster {
         let mut random = SeededRandom::new(seed ^ 0x05e7_e7a1);
         let shape = begin::shape_of(&mut random);
         let placement = ClusterPlacement::first(&shape).expect("the shapes fit");
-        let options = Options { proposal_timeout_us: 1_000_000, ..Options::default() };
+        let options = Options {
+            proposal_timeout_us: 1_000_000,
+            reload_after_us: 200_000,
+            ..Options::default()
+        };
         let limits = limits_of(&mut random, &shape, &faults);
         let natives = Natives::new(seed);
         let empty = SimCatalog::new(Catalog::default(), &natives);
@@ -438,6 +442,7 @@ impl Cluster {
             Event::Tick(of) if of == run => {
                 done = links.tick(self.now_us, host, shared);
                 host.expire(shared);
+                host.look_at_learners(shared);
             }
             // For a process that has ended.
             Event::ToSite(..) | Event::Session { .. } | Event::Tick(_) => {}

@@ -198,6 +198,47 @@ fn a_process_without_raft_state_joins_after_its_old_identity_was_removed() {
 }
 
 #[test]
+fn a_copy_that_a_partition_lacks_is_loaded_at_a_host_that_stays() {
+    let mut state = formed(3, 0, 2, 1);
+    let partition = PartitionId(0);
+    let at = |state: &ClusterState| state.partitions[0].clone();
+    let dropped = *at(&state).copies.iter().find(|it| it.host != at(&state).leader).expect("K = 1");
+    let (host, incarnation) = (dropped.host, state.hosts[&dropped.host].incarnation);
+    let begin = |state: &ClusterState, copy| Command::BeginLoading {
+        partition,
+        copy,
+        incarnation,
+        epoch: at(state).epoch,
+    };
+    let refused = Verdict::Refused(Refusal::Copies(host));
+    let command = begin(&state, dropped);
+    assert_eq!(run(&mut state, command), refused, "it lacks none");
+    assert_eq!(state.places_for_copy(partition), []);
+    let out = |state: &ClusterState| Command::OutOfSync { partition, host, epoch: at(state).epoch };
+    let command = out(&state);
+    assert_eq!(run(&mut state, command), Verdict::Applied);
+    assert_eq!(state.places_for_copy(partition), [dropped], "only that host has capacity");
+    let other = Copy { thread: ThreadId(1 - dropped.thread.0), ..dropped };
+    let command = begin(&state, other);
+    assert_eq!(run(&mut state, command), refused, "that site is full");
+    let (command, late) = (begin(&state, dropped), begin(&state, dropped));
+    assert_eq!(run(&mut state, command), Verdict::Applied);
+    assert_eq!(at(&state).learning, [dropped]);
+    assert_eq!(run(&mut state, late), Verdict::Refused(Refusal::Stale));
+    // It cannot go on: what was proposed for it is void, and it begins again.
+    let epoch = at(&state).epoch;
+    let in_sync = Command::InSync { partition, copy: dropped, incarnation, epoch };
+    let command = out(&state);
+    assert_eq!(run(&mut state, command), Verdict::Applied);
+    assert_eq!((at(&state).learning, at(&state).copies.len()), (vec![dropped], 1));
+    assert_eq!(run(&mut state, in_sync), Verdict::Refused(Refusal::Stale));
+    let epoch = at(&state).epoch;
+    let in_sync = Command::InSync { partition, copy: dropped, incarnation, epoch };
+    assert_eq!(run(&mut state, in_sync), Verdict::Applied);
+    assert_eq!((at(&state).learning, at(&state).copies.len()), (vec![], 2));
+}
+
+#[test]
 fn a_copy_that_is_not_loaded_any_more_does_not_come_in_sync() {
     let mut state = formed(3, 0, 2, 1);
     let (host, incarnation) = (HostId(2), Incarnation(9));
@@ -306,7 +347,11 @@ fn random_command(random: &mut SeededRandom, state: &ClusterState) -> Command {
     let at = state.partitions[partition.index()].epoch;
     let epoch = Epoch(at.0 + u64::from(random.chance(1, 10)));
     let to = host;
-    match random.below(16) {
+    match random.below(17) {
+        16 => {
+            let copy = Copy { host, thread: ThreadId(random.below(4) as u16) };
+            Command::BeginLoading { partition, copy, incarnation: known, epoch }
+        }
         15 => {
             let thread = ThreadId(random.below(4) as u16);
             Command::ForceCopy { partition, copy: Copy { host, thread }, epoch }

@@ -7,7 +7,7 @@
 //! receipt := epoch | position
 //! resume  := epoch | position
 //! sealed  := epoch | end | kept after | (epoch | first) list
-//! ask     := attempt | epoch
+//! ask     := attempt
 //! load    := attempt | number | 1 | head or 2 | bytes or 3
 //! head    := epoch | position | epoch and incarnation of its entry | digest
 //!          | (epoch | first) list | what it knows of transactions | table list
@@ -15,10 +15,10 @@
 //! column  := type | greatest length | nullable
 //! loaded  := attempt | number
 //! again   := attempt
-//! attempt := incarnation | number
+//! attempt := incarnation | epoch | number
 //! ```
 
-use crate::loading::{Attempt, LoadAsk, LoadHead, LoadPart, NumberedPart};
+use crate::loading::{Attempt, LoadHead, LoadPart, NumberedPart};
 use lockstep_base::bytes::{ByteReader, ByteWriter};
 use lockstep_exec::snapshot::{ColumnLayout, SavedTable};
 use lockstep_site::codec::{
@@ -53,7 +53,7 @@ pub enum CopyMessage {
     /// From the copy, to the host that is to lead next: it takes nothing of older epochs.
     Sealed(SealReport),
     /// From a copy without data: it is to be loaded.
-    AskLoad(LoadAsk),
+    AskLoad(Attempt),
     /// From the leader: a part of what the copy is loaded from.
     Load(NumberedPart),
     /// From the copy: it has taken the parts of an attempt up to this one.
@@ -111,10 +111,7 @@ pub fn write(out: &mut Vec<u8>, message: &OfCopy) {
             out.put_varint(report.kept_after);
             put_history(out, &report.history);
         }
-        CopyMessage::AskLoad(LoadAsk { epoch, attempt }) => {
-            put_attempt(out, *attempt);
-            out.put_varint((*epoch).into());
-        }
+        CopyMessage::AskLoad(attempt) => put_attempt(out, *attempt),
         CopyMessage::Load(NumberedPart { attempt, number, part }) => {
             put_attempt(out, *attempt);
             out.put_varint((*number).into());
@@ -130,6 +127,7 @@ pub fn write(out: &mut Vec<u8>, message: &OfCopy) {
 
 fn put_attempt(out: &mut Vec<u8>, attempt: Attempt) {
     out.put_varint(attempt.incarnation);
+    out.put_varint(attempt.epoch.into());
     out.put_varint(attempt.number.into());
 }
 
@@ -205,10 +203,7 @@ pub fn read(reader: &mut ByteReader<'_>, partition_count: u32) -> Read<OfCopy> {
         RECEIPT => CopyMessage::Receipt(read_receipt(reader)?),
         RESUME => CopyMessage::Resume(read_receipt(reader)?),
         SEALED => CopyMessage::Sealed(read_report(reader)?),
-        ASK_LOAD => CopyMessage::AskLoad(LoadAsk {
-            attempt: read_attempt(reader)?,
-            epoch: read_number(reader, "epoch")?,
-        }),
+        ASK_LOAD => CopyMessage::AskLoad(read_attempt(reader)?),
         LOAD => {
             let (attempt, number) = (read_attempt(reader)?, read_number(reader, "part")?);
             let part = read_part(reader, partition_count)?;
@@ -223,7 +218,8 @@ pub fn read(reader: &mut ByteReader<'_>, partition_count: u32) -> Read<OfCopy> {
 
 fn read_attempt(reader: &mut ByteReader<'_>) -> Read<Attempt> {
     let incarnation = reader.varint()?;
-    Ok(Attempt { incarnation, number: read_number(reader, "attempt")? })
+    let epoch = read_number(reader, "epoch")?;
+    Ok(Attempt { incarnation, epoch, number: read_number(reader, "attempt")? })
 }
 
 fn read_piece(reader: &mut ByteReader<'_>) -> Read<Piece> {
@@ -309,14 +305,14 @@ mod tests {
         let stream = ToFollower { epoch: 7, safe: 9, settled: 14, piece: Some(piece) };
         let positions = ToFollower { piece: None, ..stream.clone() };
         let history = EpochHistory::from_begins(vec![(3, 0), (7, 12)]).expect("it ascends");
-        let attempt = Attempt { incarnation: 1 << 41, number: 2 };
+        let attempt = Attempt { incarnation: 1 << 41, epoch: 7, number: 2 };
         vec![
             CopyMessage::Stream(stream, Some((14, u64::MAX))),
             CopyMessage::Stream(positions, None),
             CopyMessage::Receipt(Receipt { epoch: 7, position: 14 }),
             CopyMessage::Resume(Receipt { epoch: 7, position: 11 }),
             CopyMessage::Sealed(SealReport { epoch: 8, end: 14, history, kept_after: 11 }),
-            CopyMessage::AskLoad(LoadAsk { epoch: 7, attempt }),
+            CopyMessage::AskLoad(attempt),
             CopyMessage::Load(NumberedPart { attempt, number: 1, part: head() }),
             CopyMessage::Load(NumberedPart {
                 attempt,

@@ -80,7 +80,12 @@ impl Membership {
         raft: RaftStart,
     ) -> Result<Membership, String> {
         let terms = &membership.terms;
-        let options = facts.options.control_plane(terms.kfactor).map_err(|it| it.to_string())?;
+        let mut options =
+            facts.options.control_plane(terms.kfactor).map_err(|it| it.to_string())?;
+        if raft.log.is_some() {
+            // Copies with command logs are not loaded.
+            options.reload_after_us = 0;
+        }
         let config = MemberConfig {
             description: HostDescription {
                 host: membership.host,

@@ -40,6 +40,7 @@ impl Options {
             suspect_after_us,
             site_suspect_after_us: us(self.site_suspect_ms),
             lease_us,
+            reload_after_us: us(self.reload_copies_after_ms),
             raft_tick_us: heartbeat_us / TICKS_PER_HEARTBEAT,
             ..lockstep_cluster::Options::default()
         };
@@ -60,6 +61,7 @@ mod tests {
         assert_eq!(options.suspect_after_us, defaults.suspect_after_us);
         assert_eq!(options.lease_us, defaults.lease_us);
         assert_eq!(options.raft_tick_us, defaults.raft_tick_us);
+        assert_eq!(options.reload_after_us, defaults.reload_after_us);
         let alone = Options::default().control_plane(0).expect("they fit together");
         assert_eq!(alone.suspect_after_us, 5_000_000);
     }

@@ -68,6 +68,9 @@ impl Shard {
     /// Entries for a copy here have come.
     pub(super) fn follow(&mut self, message: FollowedPiece) {
         let FollowedPiece { partition, piece, horizon, digest } = message;
+        if !self.replicas.has_copy(partition) {
+            return;
+        }
         let slot = self.replicas.slot_of_copy(partition);
         // It leads by now, or is out of service: what comes late is not for it.
         self.replicas.copies_to_apply.add(slot);

@@ -6,11 +6,12 @@ use super::replica::Replica;
 use super::{HeldCall, HostSite, KeptAnswer, Shard, Slot};
 use crate::catalog::{HostCatalog, site_limits};
 use crate::clock;
+use crate::connection::Connection;
 use crate::message::Envelope;
 use lockstep_cluster::{Command, Incarnation};
 use lockstep_host::follower::codec::{CopyMessage, OfCopy};
 use lockstep_host::learning::{Learned, LearningCopy, LoadTurn, LoadingLeader, empty_site};
-use lockstep_host::loading::{Attempt, LoadAsk, NumberedPart};
+use lockstep_host::loading::{Attempt, NumberedPart};
 use lockstep_host::placement::Placement;
 use lockstep_types::{HostId, PartitionId};
 use std::sync::Arc;
@@ -22,12 +23,21 @@ const LOOK_AGAIN_NS: u64 = 100_000;
 pub(super) type LoadingHere = LearningCopy<HeldCall, KeptAnswer, Arc<HostCatalog>>;
 
 /// What this thread gives to copies that are loaded.
-#[derive(Default)]
 pub(super) struct LoadSteps {
     /// A leader here has something to do with them.
     is_any: bool,
     /// Before this the site does its other work, nanoseconds of the host's clock.
     next_ns: u64,
+    /// This host has the catalog of the cluster: copies of this thread may be loaded.
+    may_ask: bool,
+}
+
+impl LoadSteps {
+    /// Of a host that begins with a placement: one that joins gets the catalog later.
+    pub(super) fn new(placement: &Placement) -> LoadSteps {
+        let joins = placement.sites().any(|site| !placement.learned_by(site).is_empty());
+        LoadSteps { is_any: false, next_ns: 0, may_ask: !joins }
+    }
 }
 
 impl Replica {
@@ -42,6 +52,7 @@ impl Shard {
     /// The catalog of the cluster is in force: copies of this thread that begin without data ask
     /// for them.
     pub(super) fn begin_learning(&mut self) {
+        self.loads.may_ask = true;
         for slot in self.replicas.slots() {
             let loading = self.replicas[slot].learning.as_ref();
             if loading.is_some_and(|loading| !loading.has_asked()) {
@@ -50,11 +61,59 @@ impl Shard {
         }
     }
 
-    /// What a copy of this thread is loaded from has ended, unless its last attempt is another one.
+    /// Another placement is in force: copies that are to be loaded at this thread from now on get a
+    /// place, that of a copy which is not in sync any more. They have no data.
+    pub(super) fn place_learners(&mut self, before: &Placement) {
+        let placement = Arc::clone(&self.placement);
+        let known = before.learned_by(self.thread);
+        for placed in placement.learned_by(self.thread).iter().filter(|it| !known.contains(it)) {
+            let partition = placed.partition;
+            let kinds = [
+                placement.led_by(self.thread),
+                placement.followed_by(self.thread),
+                placement.learned_by(self.thread),
+            ];
+            let is_placed =
+                |of: PartitionId| kinds.iter().any(|it| it.iter().any(|it| it.partition == of));
+            let slot = self.replicas.slot_for_copy(partition, |of| !is_placed(of));
+            tracing::info!(%partition, "a copy is to be loaded here");
+            if let Some(slot) = slot {
+                self.end_copy(slot);
+            }
+            let replica = Replica::learning(&self.facts, *placed, &self.catalog);
+            self.replicas.place(slot, replica);
+        }
+    }
+
+    /// From time to time: copies begin again that have waited for a change of the catalog.
+    pub(super) fn look_at_learners(&mut self) {
+        for slot in self.replicas.slots() {
+            let replica = &mut self.replicas[slot];
+            if replica.learning.as_mut().is_some_and(|it| it.is_to_look_again()) {
+                let partition = replica.partition();
+                self.load_again(partition, None);
+            }
+        }
+    }
+
+    /// A copy of this thread is not in sync any more, and gives its place to another one.
+    fn end_copy(&mut self, slot: Slot) {
+        self.snapshots.give_up(slot);
+        // What it answered is void, if it led.
+        let waits = |connection: &&Connection| connection.waits_for(slot);
+        let keys = self.connections.iter().filter(waits).map(|connection| connection.key);
+        keys.collect::<Vec<_>>().into_iter().for_each(|key| self.close(key));
+    }
+
+    /// What a copy of this thread is loaded from has ended, or has not begun, unless its last
+    /// attempt is another one.
     pub(super) fn load_again(&mut self, partition: PartitionId, attempt: Option<Attempt>) {
+        if !self.replicas.has_copy(partition) {
+            return tracing::debug!(%partition, "no copy of it is here any more");
+        }
         let slot = self.replicas.slot_of_copy(partition);
         let learning = self.replicas[slot].learning.get_or_insert_default();
-        if learning.ends(attempt) {
+        if learning.ends(attempt) && self.loads.may_ask {
             // It may have had its data, and was not in sync.
             let following = Box::new(self.without_data(partition));
             self.replicas[slot].following = Some(following);
@@ -70,7 +129,8 @@ impl Shard {
         };
         let (incarnation, epoch) = (self.facts.run(), self.placement.epoch_of(partition));
         let Some(learning) = &mut self.replicas[slot].learning else { return };
-        let ask = learning.begin(site, incarnation, epoch);
+        let catalog = (Arc::clone(&self.catalog), self.catalog.version());
+        let ask = learning.begin((site, catalog), incarnation, epoch);
         tracing::info!(%partition, epoch, "a copy asks its leader for the data");
         self.say_to_leader(partition, ask);
     }
@@ -101,16 +161,17 @@ impl Shard {
 
     /// A part of what a copy of this thread is loaded from.
     pub(super) fn take_load(&mut self, partition: PartitionId, part: NumberedPart) {
+        if !self.replicas.has_copy(partition) {
+            return;
+        }
         let slot = self.replicas.slot_of_copy(partition);
         let limits = super::following::limits(&self.facts);
-        let version = self.catalog.version();
         let Some(learning) = &mut self.replicas[slot].learning else { return };
-        match learning.take(part, version, limits) {
+        match learning.take(part, limits) {
             Learned::Nothing => {}
             Learned::More(taken) => self.say_to_leader(partition, taken),
-            Learned::Loaded(follower, taken, (rows, bytes)) => {
+            Learned::Loaded(follower, catalog, taken, (rows, bytes)) => {
                 tracing::info!(%partition, rows, bytes, "a copy has the data of its leader");
-                let catalog = Arc::clone(&self.catalog);
                 let following = Following::loaded(*follower, catalog);
                 self.replicas[slot].following = Some(Box::new(following));
                 self.say_to_leader(partition, taken);
@@ -119,7 +180,9 @@ impl Shard {
                 tracing::error!(%partition, problem, "a copy cannot be loaded: it begins again");
                 self.load_again(partition, None);
             }
-            Learned::Never(problem) => self.cannot_load(partition, &problem),
+            Learned::NotYet(problem) => {
+                tracing::info!(%partition, problem, "a copy waits for a change of the catalog");
+            }
         }
     }
 
@@ -137,7 +200,7 @@ impl Shard {
     }
 
     /// A copy without data asks the leader here.
-    pub(super) fn ask_load(&mut self, slot: Slot, host: HostId, ask: LoadAsk) {
+    pub(super) fn ask_load(&mut self, slot: Slot, host: HostId, ask: Attempt) {
         self.loads.is_any = true;
         if self.replicas[slot].loading().ask(host, ask) {
             self.release_safe_of(slot);
@@ -188,7 +251,7 @@ impl Shard {
         }
     }
 
-    /// A copy that is being loaded cannot go on from where it is.
+    /// A copy that is being loaded cannot go on from where it is: it begins again.
     pub(super) fn fail_learner(&mut self, slot: Slot, host: HostId) {
         match self.replicas[slot].loading().failed(host) {
             Some(command) => self.propose(command),

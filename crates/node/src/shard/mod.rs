@@ -221,7 +221,10 @@ impl Shard {
             Some((client, admin)) => Some(Listener::register(&parts.poll, client, admin)?),
         };
         let outside = OutsideCalls::new(Arc::clone(&parts.bell));
+        // Copies may be loaded here later.
+        let replica_limit = replicas.count().max(facts.options.partitions_per_site.to_usize());
         let several = SeveralCalls::new(&facts);
+        let loads = loading::LoadSteps::new(&placement);
         Ok(Shard {
             thread: parts.thread,
             poll: parts.poll,
@@ -234,8 +237,8 @@ impl Shard {
             facts,
             placement,
             catalog: parts.catalog,
-            snapshots: SnapshotLanes::new(replicas.count()),
-            loads: loading::LoadSteps::default(),
+            snapshots: SnapshotLanes::new(replica_limit),
+            loads,
             gates: LogGates::new(&replicas),
             replicas,
             coordinator,
@@ -310,6 +313,7 @@ impl Shard {
                 self.check_deadlines();
                 self.end_cut_off_calls();
                 self.follow_unavailable();
+                self.look_at_learners();
                 self.expire_outside();
                 self.tell_reusable_memory();
                 // Connections that could not be accepted, for want of files, bring no new event.

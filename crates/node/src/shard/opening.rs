@@ -73,6 +73,7 @@ impl Shard {
                 self.outbox.send(placement.links_thread_of(copy), report);
             }
         }
+        self.place_learners(&before);
         self.follow_learners(&before);
         self.follow_coordinator(&before);
         self.fail_handed_calls(&before);
@@ -194,6 +195,9 @@ impl Shard {
 
     /// The coordinator said something to a partition that is not led here: it may be about to be.
     pub(super) fn coordinator_told_copy(&mut self, message: Numbered<Arc<HostCatalog>>) {
+        if !self.replicas.has_copy(message.partition) {
+            return tracing::debug!("a message of a coordinator for a copy that is gone");
+        }
         let slot = self.replicas.slot_of_copy(message.partition);
         if self.replicas[slot].draining.is_some() {
             return self.coordinator_told_draining(slot, message);

@@ -159,6 +159,20 @@ impl Replica {
         self.site.partition()
     }
 
+    /// A partition that is led elsewhere, of which a copy is to be loaded here.
+    pub(super) fn learning(
+        facts: &HostFacts,
+        placed: ReplicaId,
+        catalog: &Arc<HostCatalog>,
+    ) -> Replica {
+        let site =
+            HostSite::new(placed.partition, facts.ring.clone(), &site_limits(&facts.options));
+        Replica {
+            learning: Some(Box::new(LoadingHere::default())),
+            ..Replica::following(facts, site, placed.host, catalog)
+        }
+    }
+
     /// A partition that is led elsewhere.
     fn following(
         facts: &HostFacts,
@@ -250,6 +264,41 @@ impl Replicas {
     /// Whether a partition has a copy here.
     pub(super) fn has_copy(&self, partition: PartitionId) -> bool {
         self.slots_of_copies[partition.index()] != ELSEWHERE
+    }
+
+    /// The slot for another copy: that of the partition itself, or of one that has no copy here any
+    /// more. None if it needs one more.
+    pub(super) fn slot_for_copy(
+        &self,
+        partition: PartitionId,
+        is_gone: impl Fn(PartitionId) -> bool,
+    ) -> Option<Slot> {
+        match self.has_copy(partition) {
+            true => Some(self.slot_of_copy(partition)),
+            false => self.slots().find(|slot| is_gone(self[*slot].partition())),
+        }
+    }
+
+    /// Another copy, which is led elsewhere, gets a slot: that of an older one, or a new one.
+    pub(super) fn place(&mut self, slot: Option<Slot>, replica: Replica) {
+        let partition = replica.partition();
+        let slot = match slot {
+            Some(slot) => {
+                let before = std::mem::replace(&mut self[slot], replica).partition();
+                self.slots[before.index()] = ELSEWHERE;
+                self.slots_of_copies[before.index()] = ELSEWHERE;
+                slot
+            }
+            None => {
+                let mut owned = std::mem::take(&mut self.owned).into_vec();
+                let slot = Slot::all().nth(owned.len()).expect("a thread has few replicas");
+                owned.push(replica);
+                self.owned = owned.into();
+                slot
+            }
+        };
+        self.slots_of_copies[partition.index()] = slot.0;
+        assert!(self.has_copy(partition) && self.slot_of(partition).is_none(), "it follows");
     }
 
     /// The copy in a slot leads from now on.

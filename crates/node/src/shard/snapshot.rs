@@ -12,6 +12,9 @@ use lockstep_types::PartitionId;
 impl Shard {
     /// The way to the thread that writes a snapshot of a replica here.
     pub(super) fn take_lane(&mut self, partition: PartitionId, mut lane: Box<SiteLane>) {
+        if !self.replicas.has_copy(partition) {
+            return;
+        }
         let slot = self.replicas.slot_of_copy(partition);
         if let (Some((nonce, start)), Some(following)) =
             (lane.take_of_copy(), &mut self.replicas[slot].following)
@@ -116,6 +119,12 @@ impl SnapshotLanes {
             None => replica.begun = Some(begun),
         }
         true
+    }
+
+    /// The replica is not here any more: what runs there ends.
+    pub(super) fn give_up(&mut self, slot: Slot) {
+        let replica = std::mem::take(&mut self.lanes[slot.index()]);
+        self.running -= usize::from(replica.lane.is_some());
     }
 
     /// Encodes for a while, if a snapshot runs.

@@ -117,8 +117,8 @@ fn every_connection_finds_what_a_change_made_that_is_answered() {
 }
 
 #[test]
-fn a_copy_that_differs_is_put_out_of_service_and_the_rest_goes_on() {
-    let (_servers, mut peers) = cluster(&[]);
+fn a_copy_that_differs_is_put_out_of_service_and_loaded_again_while_the_rest_goes_on() {
+    let (mut servers, mut peers) = cluster(&["reload_copies_after_ms=4000"]);
     let peer = peers[0].as_mut().expect("it runs");
     peer.run(
         "CREATE TABLE counted (k BIGINT NOT NULL PRIMARY KEY, runs BIGINT, note VARCHAR(100));
@@ -139,6 +139,14 @@ fn a_copy_that_differs_is_put_out_of_service_and_the_rest_goes_on() {
         assert_eq!(inserted, "1");
     }
     assert_eq!(peer.run("SELECT COUNT(*) FROM counted"), "60");
+    eventually("all copies are in sync again", || {
+        partitions(peer).iter().all(|partition| !partition[2].is_empty())
+    });
+    let runs = "SELECT SUM(runs), COUNT(*) FROM counted";
+    let before = peer.run(runs);
+    lose(1, &mut servers, &mut peers);
+    let peer = peers[0].as_mut().expect("it runs");
+    assert_eq!(until_done(peer, "@AdHoc", &[Text(runs)]), before, "the copies are as the leaders");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The faults of a run, and the clients that call meanwhile.
 
 use super::{Cluster, Process};
-use lockstep_cluster::{ClusterState, Command, HostState};
+use lockstep_cluster::{ClusterState, Command, Epoch, HostState, PartitionState};
 use lockstep_types::{HostId, PartitionId};
 use std::collections::BTreeSet;
 
@@ -13,6 +13,8 @@ const LONG_US: u64 = 900_000;
 /// How long clients make calls at most.
 const CALLS_US: u64 = 30_000_000;
 const LEASE_US: u64 = 150_000;
+/// How long a proposal may be on its way.
+const PROPOSAL_US: u64 = 1_000_000;
 
 impl Cluster {
     /// Clients make calls while things fail.
@@ -67,7 +69,7 @@ impl Cluster {
         let other = (one + 1 + self.shared.random.below(count - 1) as usize) % count as usize;
         let long_us = SHORT_US + self.shared.random.below(LONG_US - SHORT_US);
         let short_us = 5_000 + self.shared.random.below(SHORT_US - 5_000);
-        match self.shared.random.below(14) {
+        match self.shared.random.below(16) {
             0 | 1 => self.kill(one),
             2 | 3 => self.pause(one, long_us),
             4 | 5 => self.pause(one, short_us),
@@ -76,12 +78,38 @@ impl Cluster {
             8 => self.cut_ways(&[(one, other), (other, one)], short_us / 3),
             9 => self.isolate(one, long_us),
             10..=12 => self.end_session(one, other),
+            13 | 14 => self.drop_copy(one),
             _ => {
                 let random = &mut self.shared.random;
                 self.network.lost_of_thousand = [0, 0, 2, 5][random.below(4) as usize];
                 self.network.delay_us_max = [200, 500, 3_000, 15_000][random.below(4) as usize];
             }
         }
+    }
+
+    /// A copy at a host goes out of sync, or one that is being loaded begins again.
+    fn drop_copy(&mut self, host: usize) {
+        let now_us = self.now_us;
+        let id = HostId(host as u32);
+        let Some(state) = self.state() else { return };
+        let has = |partition: &PartitionState| {
+            let mut learning = partition.learning.iter();
+            partition.followers().any(|it| it == id) || learning.any(|copy| copy.host == id)
+        };
+        let partitions = state.partitions.iter().enumerate();
+        let partitions = partitions.filter(|(_, partition)| has(partition));
+        let found: Vec<(usize, Epoch)> = partitions.map(|(at, it)| (at, it.epoch)).collect();
+        if found.is_empty() || !self.may_lose(&[host]) {
+            return;
+        }
+        let (at, epoch) = found[self.shared.random.below(found.len() as u64) as usize];
+        let command = Command::OutOfSync { partition: PartitionId(at as u32), host: id, epoch };
+        let proposer = self.shared.random.below(self.processes.len() as u64) as usize;
+        let Some(process) = &mut self.processes[proposer] else { return };
+        let now = process.links.now(now_us);
+        // Too many are pending: nothing happens.
+        let _ = process.links.control.propose(command, now);
+        self.note_disturbed(host, PROPOSAL_US);
     }
 
     /// A leader is to be moved, or a move to be given up.

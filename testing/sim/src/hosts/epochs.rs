@@ -40,6 +40,7 @@ impl Host {
                 self.sealed.push(OfCopy { partition, copy, said });
             }
         }
+        self.place_learners(&before, shared);
         self.follow_learners(&before, shared);
         self.follow_coordinator(&before, shared);
         self.fail_handed_calls(&before, shared);

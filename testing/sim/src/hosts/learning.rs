@@ -8,7 +8,7 @@ use lockstep_host::follower::Follower;
 use lockstep_host::follower::codec::{CopyMessage, OfCopy};
 use lockstep_host::gate::{Gate, SafePosition};
 use lockstep_host::learning::{Learned, LearningCopy, LoadTurn, LoadingLeader, empty_site};
-use lockstep_host::loading::{Attempt, CopyLoads, LoadAsk, NumberedPart};
+use lockstep_host::loading::{Attempt, CopyLoads, NumberedPart};
 use lockstep_host::placement::Placement;
 use lockstep_txn::replica::{Receipt, ReceiptOutcome};
 use lockstep_types::{HostId, PartitionId};
@@ -87,6 +87,18 @@ impl Host {
         shared.report.joined += 1;
     }
 
+    /// Copies begin again that have waited for a change of the catalog, of which this host may
+    /// not have heard.
+    pub(super) fn look_at_learners(&mut self, shared: &mut Shared) {
+        for partition in self.replicas.keys().copied().collect::<Vec<_>>() {
+            let replica = self.replicas.get_mut(&partition).expect("it was listed");
+            if replica.learning.as_mut().is_some_and(|it| it.is_to_look_again()) {
+                self.send(self.placement.coordinator().host(), Said::AskCatalog(self.id));
+                self.load_again(partition, None, shared);
+            }
+        }
+    }
+
     /// Asks for the catalog, if it is time to.
     pub(super) fn attend_to_joining(&mut self) {
         let Joining::Asks(asked_us) = &mut self.joining else { return };
@@ -98,12 +110,11 @@ impl Host {
 
     /// A host that joins asks for the catalog. It asks again while it gets none.
     pub(super) fn give_catalog(&mut self, host: HostId) {
-        let is_quiet = self.coordinator.as_ref().is_some_and(|coordinator| {
-            let is_current = coordinator.catalog_version() == self.version;
-            self.changing.is_none() && !coordinator.is_taking_over() && is_current
-        });
+        let Some(coordinator) = &self.coordinator else { return };
+        let is_quiet = self.changing.is_none() && !coordinator.is_taking_over();
         if is_quiet && self.has_joined() && self.placement.is_up(host) {
-            self.send(host, Said::GiveCatalog(self.version));
+            let version = coordinator.catalog_version();
+            self.send(host, Said::GiveCatalog(version));
         }
     }
 
@@ -115,6 +126,10 @@ impl Host {
 
     pub(super) fn take_catalog(&mut self, version: u64, shared: &mut Shared) {
         if self.has_joined() {
+            // A host that leads nothing hears of changes by itself.
+            if self.replicas.values().all(|replica| !replica.leads) {
+                self.follow_catalog(version);
+            }
             return;
         }
         (self.joining, self.version) = (Joining::Joined, version);
@@ -131,6 +146,19 @@ impl Host {
         self.send(to, Said::Copy(OfCopy { partition, copy, said }));
     }
 
+    /// Copies that are to be loaded here from now on have no data.
+    pub(super) fn place_learners(&mut self, before: &Placement, shared: &mut Shared) {
+        let learned = |placement: &Placement| -> Vec<PartitionId> {
+            let replicas = placement.sites().flat_map(|site| placement.learned_by(site));
+            replicas.map(|replica| replica.partition).collect()
+        };
+        let known = learned(before);
+        for partition in learned(&self.placement).into_iter().filter(|it| !known.contains(it)) {
+            self.replicas.insert(partition, Replica::learning(partition, shared));
+            shared.report.reloads += 1;
+        }
+    }
+
     fn begin_attempt(&mut self, partition: PartitionId, shared: &mut Shared) {
         let mut site = HostSite::new(partition, shared.ring.clone(), &shared.limits);
         site.remember_outcomes(shared.limits.outcomes_kept());
@@ -141,7 +169,7 @@ impl Host {
         let replica = self.replicas.get_mut(&partition).expect("it is loaded");
         let learning = replica.learning.as_mut().expect("it is loaded");
         shared.report.load_attempts += 1;
-        let ask = learning.begin(site, self.run, epoch);
+        let ask = learning.begin((site, (self.version, self.version)), self.run, epoch);
         self.say_to_leader(partition, ask);
     }
 
@@ -151,8 +179,9 @@ impl Host {
         attempt: Option<Attempt>,
         shared: &mut Shared,
     ) {
+        let has_catalog = self.has_joined();
         let replica = self.replicas.get_mut(&partition).expect("it has a copy");
-        if replica.learning.get_or_insert_default().ends(attempt) {
+        if replica.learning.get_or_insert_default().ends(attempt) && has_catalog {
             replica.following = Some(Following::without_data(partition, shared));
             shared.report.loads_again += 1;
             self.begin_attempt(partition, shared);
@@ -165,24 +194,24 @@ impl Host {
         part: NumberedPart,
         shared: &mut Shared,
     ) {
-        let version = self.version;
         let replica = self.replicas.get_mut(&partition).expect("it has a copy");
         let Some(learning) = &mut replica.learning else { return };
-        match learning.take(part, version, FOLLOWER_LIMITS) {
+        match learning.take(part, FOLLOWER_LIMITS) {
             Learned::Nothing => {}
             Learned::More(taken) => self.say_to_leader(partition, taken),
-            Learned::Loaded(follower, taken, _) => {
+            Learned::Loaded(follower, version, taken, _) => {
                 replica.following = Some(Following { follower: *follower, version, change: None });
                 shared.report.loaded += 1;
                 self.say_to_leader(partition, taken);
             }
-            Learned::Again(problem) | Learned::Never(problem) => {
+            Learned::NotYet(_) => {}
+            Learned::Again(problem) => {
                 shared.problem(format!("partition {partition} at host {}: {problem}", self.id));
             }
         }
     }
 
-    pub(super) fn ask_load(&mut self, partition: PartitionId, host: HostId, ask: LoadAsk) {
+    pub(super) fn ask_load(&mut self, partition: PartitionId, host: HostId, ask: Attempt) {
         let Some(replica) = self.replicas.get_mut(&partition) else { return };
         if replica.loading().ask(host, ask) {
             self.release(partition);

@@ -97,6 +97,8 @@ pub struct Report {
     pub loaded: u64,
     /// Copies that came in sync again.
     pub in_sync: u64,
+    /// Copies that were to be loaded at hosts which had stayed.
+    pub reloads: u64,
     /// Copies that came to lead at hosts which had come back.
     pub returned_leaders: u64,
     /// Runs that ended with more lost than the cluster survives.
@@ -104,7 +106,7 @@ pub struct Report {
 }
 
 impl Report {
-    fn numbers(&mut self) -> [&mut u64; 36] {
+    fn numbers(&mut self) -> [&mut u64; 37] {
         [
             &mut self.answered,
             &mut self.failed,
@@ -140,6 +142,7 @@ impl Report {
             &mut self.loads_too_slow,
             &mut self.loaded,
             &mut self.in_sync,
+            &mut self.reloads,
             &mut self.returned_leaders,
             &mut self.stuck,
         ]
@@ -167,7 +170,8 @@ impl fmt::Display for Report {
              and {} found made and undone by coordinators that took over; {} hops, \
              {} of them ahead of a placement; {} leaders moved; {} hosts started again, {} joined; \
              {} loads of copies begun, {} of them again, {} too slow, {} ended, {} copies in sync \
-             again, {} leaders at hosts that came back; {} runs lost too much",
+             again, {} at hosts that stayed, {} leaders at hosts that came back; {} runs lost too \
+             much",
             self.answered,
             self.failed,
             self.unknown,
@@ -202,6 +206,7 @@ impl fmt::Display for Report {
             self.loads_too_slow,
             self.loaded,
             self.in_sync,
+            self.reloads,
             self.returned_leaders,
             self.stuck
         )

@@ -41,6 +41,10 @@ impl Cluster {
             if let Some(copy) = partition.learning.first().filter(|_| lost.is_empty()) {
                 return Some((number(at), copy.host));
             }
+            let places = state.places_for_copy(number(at));
+            if let Some(copy) = places.first().filter(|_| lost.is_empty()) {
+                return Some((number(at), copy.host));
+            }
             let end = leader.site.log_sequence();
             for follower in partition.followers() {
                 let copy = host(follower).and_then(|host| host.replicas.get(&number(at)));
@@ -63,12 +67,15 @@ impl Cluster {
             let coordinator = host.coordinator.as_ref();
             let replicas = host.replicas.iter().map(|(partition, it)| {
                 format!(
-                    "{partition}: leads {} opening {} sealed {:?} idle {} gate {}",
+                    "{partition}: leads {} opening {} sealed {:?} idle {} gate {} loads {:?} \
+                     asked {:?}",
                     it.leads,
                     it.opening.is_some(),
                     it.leading.as_ref().map(|leading| leading.stream.is_sealed()),
                     it.site.is_idle(),
-                    it.gate.is_idle()
+                    it.gate.is_idle(),
+                    it.loads,
+                    it.learning.as_ref().map(|it| (it.has_asked(), it.is_loading()))
                 )
             });
             format!(
@@ -89,7 +96,8 @@ impl Cluster {
         let hosts: Vec<String> = self.processes.iter().flatten().map(of).collect();
         let copies = state.partitions.iter().map(|partition| {
             let copies: Vec<u32> = partition.copies.iter().map(|copy| copy.host.0).collect();
-            format!("{} of {copies:?}", partition.leader)
+            let learning: Vec<u32> = partition.learning.iter().map(|copy| copy.host.0).collect();
+            format!("{} of {copies:?} and {learning:?}", partition.leader)
         });
         format!(
             "{} calls are outstanding, {:?} lags, up {up:?}, voters {voters:?}, led by {:?}{}",

@@ -1,0 +1,90 @@
+//! Copies that partitions lack while hosts are up that have room for them: a copy went out of sync
+//! at a host that stays, or its host came back without it. The leader of the Raft group has them
+//! loaded again, after a pause that grows while that does not help.
+
+use crate::command::Command;
+use crate::options::Options;
+use crate::state::{ClusterState, Copy};
+use lockstep_types::{HostId, PartitionId, ThreadId};
+use std::collections::BTreeMap;
+
+/// A pause is doubled this often at most.
+const DOUBLINGS_MAX: u32 = 6;
+
+impl ClusterState {
+    /// Whether a partition lacks a copy, and one may be loaded at that site.
+    pub(crate) fn has_capacity(&self, number: usize, copy: Copy) -> bool {
+        let partition = &self.partitions[number];
+        let known = partition.copies.iter().chain(&partition.learning);
+        let lacks = known.clone().count() < self.shape.copies();
+        let is_there = known.clone().any(|known| known.host == copy.host);
+        let sites = self.copies_by_site(copy.host);
+        let room = u32::from(self.shape.partitions_per_site);
+        lacks && !is_there && sites.get(copy.thread.index()).is_some_and(|count| *count < room)
+    }
+
+    /// Where a partition that lacks a copy could have one: at each host that is up with data and
+    /// has capacity, at its site with the fewest copies.
+    pub fn places_for_copy(&self, partition: PartitionId) -> Vec<Copy> {
+        let place = |host: HostId| {
+            let sites = self.copies_by_site(host);
+            let fewest = sites.iter().zip(0u16..).min().map(|(_, site)| ThreadId(site))?;
+            let copy = Copy { host, thread: fewest };
+            self.has_capacity(partition.index(), copy).then_some(copy)
+        };
+        let hosts = self.hosts.keys().copied().filter(|host| self.serves(*host));
+        hosts.filter_map(place).collect()
+    }
+}
+
+/// What the leader remembers of partitions that lack copies.
+#[derive(Debug, Default)]
+pub(crate) struct Reloads {
+    waits: BTreeMap<PartitionId, Wait>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Wait {
+    /// A copy is loaded then, if one is lacking still.
+    due_us: u64,
+    /// How often that was proposed.
+    tries: u32,
+}
+
+impl Reloads {
+    /// The copy that is to be loaded now, at a host that `may_load`.
+    pub fn due(
+        &mut self,
+        state: &ClusterState,
+        may_load: impl Fn(HostId) -> bool,
+        options: &Options,
+        now_us: u64,
+    ) -> Option<Command> {
+        let pause_us = |tries: u32| options.reload_after_us << tries.min(DOUBLINGS_MAX);
+        let mut due: Option<(PartitionId, Vec<Copy>)> = None;
+        for number in (0..state.partitions.len() as u32).map(PartitionId) {
+            let mut places = state.places_for_copy(number);
+            places.retain(|copy| may_load(copy.host));
+            if places.is_empty() {
+                // Whole for a pause, or nothing to be done.
+                self.waits.retain(|of, wait| *of != number || now_us < wait.due_us);
+                continue;
+            }
+            let first = Wait { due_us: now_us + pause_us(0), tries: 0 };
+            let wait = self.waits.entry(number).or_insert(first);
+            let is_tighter = |best: &(_, Vec<Copy>)| places.len() < best.1.len();
+            if now_us >= wait.due_us && due.as_ref().is_none_or(is_tighter) {
+                due = Some((number, places));
+            }
+        }
+        let (partition, places) = due.filter(|_| options.reload_after_us > 0)?;
+        let wait = self.waits.get_mut(&partition).expect("it is due");
+        wait.tries += 1;
+        wait.due_us = now_us + pause_us(wait.tries);
+        let count_at = |copy: &Copy| state.copies_by_site(copy.host).iter().sum::<u32>();
+        let copy = places.into_iter().min_by_key(|copy| (count_at(copy), copy.host))?;
+        let incarnation = state.hosts[&copy.host].incarnation;
+        let epoch = state.partitions[partition.index()].epoch;
+        Some(Command::BeginLoading { partition, copy, incarnation, epoch })
+    }
+}
