@@ -85,11 +85,6 @@ impl Control {
                 "Each partition has one copy (--kfactor 0): its leader cannot be moved",
             )
         })?;
-        if self.log_pruner.is_some() {
-            return Err(Failure::graceful(
-                "Leaders are not moved in a cluster with directories in this release",
-            ));
-        }
         Ok(state)
     }
 

@@ -48,11 +48,6 @@ impl Control {
     ) -> Result<Handled, Failure> {
         let stop = self.wanted_stop(invocation)?;
         let state = self.check_stop(stop)?;
-        // With directories leaders are not moved: their copies take over when the host is gone.
-        if self.log_pruner.is_some() {
-            self.stop_host(origin, stop)?;
-            return Ok(Handled::Answered);
-        }
         let moves = match (away_from(&state, stop.host), stop.is_forced) {
             (Ok(moves), _) => moves,
             (Err(_), true) => Vec::new(),

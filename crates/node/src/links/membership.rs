@@ -332,6 +332,8 @@ impl Membership {
         events.into_iter().for_each(|event| self.note(event, now));
         if changes {
             self.note_state();
+            // A client that finds the host serving must not be refused by what was so before.
+            self.note_unavailable();
         }
         self.write_leases(now);
         while self.has_copies() {
