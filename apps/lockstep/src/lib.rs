@@ -70,7 +70,7 @@ fn help_command() -> Command {
 pub type WrapDisk = fn(Arc<dyn Disk>) -> Arc<dyn Disk>;
 
 /// Changes what is logged to standard error.
-type ChangeFilter = Box<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
+type ChangeFilter = Arc<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
 
 /// Does what the command line says.
 pub fn run(procedures: Procedures) -> ExitCode {
@@ -93,7 +93,7 @@ pub fn run_with(procedures: Procedures, wrap_disk: WrapDisk) -> ExitCode {
         .with_filter_reloading();
     let reload = subscriber.reload_handle();
     subscriber.init();
-    let change_filter: ChangeFilter = Box::new(move |filter: &str| {
+    let change_filter: ChangeFilter = Arc::new(move |filter: &str| {
         let filter = tracing_subscriber::EnvFilter::try_new(filter);
         let filter = filter.map_err(|error| format!("the filter cannot be read: {error}"))?;
         reload.reload(filter).map_err(|error| error.to_string())

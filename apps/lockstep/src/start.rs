@@ -11,9 +11,9 @@ use signal_hook::iterator::Signals;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Once};
 
 /// As much as the main thread has.
 const START_STACK_BYTES: usize = 8 << 20;
@@ -206,28 +206,43 @@ fn said_of_data(data: Option<&Data>) -> String {
     }
 }
 
+/// Why a host that serves stops.
+enum Stop {
+    /// A signal or an administrator wants it.
+    Asked,
+    /// The other hosts have put it out: it begins again and joins them.
+    PutOut,
+}
+
+/// How the threads of this process tell that the host is to stop.
+struct Stops {
+    /// Set while the host serves.
+    serves: Arc<AtomicBool>,
+    sender: Sender<Stop>,
+    receiver: Receiver<Stop>,
+}
+
 /// Waits for a signal on a thread of its own. One that comes before the host serves ends the
-/// process at once: a start may take long, or hang on a disk that does not answer. Gives a flag to
-/// set once the host serves, and the receiver of the signal that comes then.
-fn await_signal(mut signals: Signals) -> (Arc<AtomicBool>, Receiver<()>) {
+/// process at once: a start may take long, or hang on a disk that does not answer.
+fn await_signal(mut signals: Signals) -> Stops {
     let serves = Arc::new(AtomicBool::new(false));
-    let (sender, stop) = channel();
-    let is_served = Arc::clone(&serves);
+    let (sender, receiver) = channel();
+    let stops = Stops { serves: Arc::clone(&serves), sender: sender.clone(), receiver };
     std::thread::spawn(move || {
         for signal in signals.forever() {
             if signal == SIGHUP {
                 tracing::info!("SIGHUP: the host goes on; SIGTERM stops it");
                 continue;
             }
-            if !is_served.load(Ordering::Acquire) {
+            if !serves.load(Ordering::Acquire) {
                 eprintln!("lockstep: stopped before the host was ready");
                 std::process::exit(1);
             }
             // The host stops already.
-            let _ = sender.send(());
+            let _ = sender.send(Stop::Asked);
         }
     });
-    (serves, stop)
+    stops
 }
 
 /// Starts the host on a thread of its own. The system gives signals to the main thread first, and
@@ -245,13 +260,16 @@ fn start_beside(configuration: ServerConfiguration) -> Result<Server, String> {
 
 /// Sends this process the signal to stop when its input ends.
 fn stop_with_input() {
-    std::thread::spawn(|| {
+    static BEGUN: Once = Once::new();
+    let watch = || {
         // What is written there means nothing; an input that cannot be read has ended.
         let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
         if let Err(error) = signal_hook::low_level::raise(SIGTERM) {
             eprintln!("lockstep: cannot stop: {error}");
         }
-    });
+    };
+    // A host that begins again watches it already.
+    BEGUN.call_once(|| drop(std::thread::spawn(watch)));
 }
 
 /// The options that were set.
@@ -314,36 +332,78 @@ pub fn run(
     // Before the ready line, so that a signal directly after it is not lost.
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(|error| error.to_string())?;
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "the host starts: {shape}, {kept}");
-    let (serves, stop) = await_signal(signals);
+    let stops = await_signal(signals);
+    let mut configuration = configuration;
+    let (json, ends_with_input) =
+        (arguments.get_flag("json"), arguments.get_flag("stop-with-input"));
+    let said = Said { shape, kept, json, ends_with_input };
+    while let Stop::PutOut = serve(&mut configuration, &said, &stops, &change_filter)? {
+        write_out("lockstep: the other hosts go on without this one: it begins again\n")?;
+    }
+    tracing::info!("the host has stopped");
+    // Whoever waited for the line above may have closed its end since.
+    write_out("lockstep: stopped\n")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What the lines at a start say.
+struct Said {
+    shape: String,
+    kept: String,
+    json: bool,
+    /// The host stops when its input ends.
+    ends_with_input: bool,
+}
+
+/// Runs the host until it stops. Where it is to begin again, the configuration is that of a host
+/// without data that joins its cluster, with the ports that it has.
+fn serve(
+    configuration: &mut ServerConfiguration,
+    said: &Said,
+    stops: &Stops,
+    change_filter: &ChangeFilter,
+) -> Result<Stop, String> {
     let progress = configuration.data.as_ref().map(|data| Arc::clone(&data.progress));
     let line = recovery::ProgressLine::show(progress);
-    let started = start_beside(configuration);
+    let data = configuration.data.take();
+    let started = start_beside(ServerConfiguration { data, ..configuration.clone() });
     drop(line);
     let server = started?;
-    serves.store(true, Ordering::Release);
+    stops.serves.store(true, Ordering::Release);
     // An administrator's @Shutdown ends the host as the signal does.
     server.on_shutdown(|| {
         if let Err(error) = signal_hook::low_level::raise(SIGTERM) {
             eprintln!("lockstep: cannot stop: {error}");
         }
     });
-    server.on_log_filter(change_filter);
+    let sender = stops.sender.clone();
+    // The host stops already.
+    server.on_put_out(move || drop(sender.send(Stop::PutOut)));
+    let change_filter = Arc::clone(change_filter);
+    server.on_log_filter(move |filter| change_filter(filter));
     let admin_port = server.admin_address().port();
-    println!("lockstep: {shape}, {kept}, admin port {admin_port}");
-    report_recovery(&server, arguments.get_flag("json"));
-    if arguments.get_flag("stop-with-input") {
+    write_out(&format!("lockstep: {}, {}, admin port {admin_port}\n", said.shape, said.kept))?;
+    report_recovery(&server, said.json);
+    if said.ends_with_input {
         stop_with_input();
     }
     warn_of_open_ports(&server);
     let (client, admin) = (server.client_address(), server.admin_address());
     tracing::info!(%client, %admin, "the host is ready");
-    println!("lockstep: ready on {client}");
+    // The reader of this line may have closed its end when the host begins again.
+    write_out(&format!("lockstep: ready on {client}\n"))?;
     // The thread that waits for signals ends with the process.
-    let _ = stop.recv();
+    let stop = stops.receiver.recv().unwrap_or(Stop::Asked);
+    let is_asked = matches!(stop, Stop::Asked);
+    // A signal ends the process while the host begins again.
+    stops.serves.store(is_asked, Ordering::Release);
     tracing::info!("the host stops");
-    server.stop().map_err(|error| format!("the host did not stop cleanly: {error}"))?;
-    tracing::info!("the host has stopped");
-    // Whoever waited for the line above may have closed its end since.
-    write_out("lockstep: stopped\n")?;
-    Ok(ExitCode::SUCCESS)
+    let stopped = server.stop().map_err(|error| format!("the host did not stop cleanly: {error}"));
+    if let Some(cluster) = configuration.cluster.as_mut().filter(|_| !is_asked) {
+        cluster.rejoins = true;
+        (configuration.client, configuration.admin) = (client, admin);
+        stopped.unwrap_or_else(|problem| tracing::error!("{problem}"));
+        return Ok(stop);
+    }
+    stopped.map(|()| stop)
 }

@@ -250,13 +250,19 @@ impl Detector {
     /// Whether another host is suspected. A host that was not expected before has the time of a
     /// suspicion to be heard.
     pub fn is_suspected(&self, host: HostId, now_us: u64) -> bool {
+        self.is_cut_from(host) || self.is_failing(host, now_us)
+    }
+
+    /// The same, but for messages of replication that are lost: those between a host that does not
+    /// take part and this one say nothing.
+    pub fn is_failing(&self, host: HostId, now_us: u64) -> bool {
         let Some(peer) = self.peers.get(&host) else { return host != self.host };
         let stuck = peer.site_age_us_max > self.options.site_suspect_after_us;
         let Options { suspect_after_us, heartbeat_interval_us, .. } = self.options;
         let is_new =
             now_us.saturating_sub(peer.expected_us) <= suspect_after_us + heartbeat_interval_us;
         let silent = !self.is_connected(host, now_us) && !is_new;
-        silent || stuck || peer.clock_off_us.is_some() || peer.is_cut
+        silent || stuck || peer.clock_off_us.is_some()
     }
 
     /// Whether messages of replication between this host and another one are lost for good.

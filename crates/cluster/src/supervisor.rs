@@ -7,10 +7,12 @@
 //! 2. A host is lost when the leader and that host have not heard each other for the time of a
 //!    suspicion, in either direction, or when a site of the host stands still.
 //! 3. Two hosts that are connected with the leader and not with each other cannot replicate to each
-//!    other. When that lasts for the time of a suspicion, one of them is lost: the one that more
-//!    hosts suspect, else the one that leads fewer partitions, else the one with the greater
-//!    number. A host with the last copy of a partition is connected and stays: it could only be
-//!    resumed at once.
+//!    other. Neither can the leader and a host that hears it and suspects it. When that lasts for
+//!    the time of a suspicion, one of them is lost: the one that more hosts suspect, else the one
+//!    that leads fewer partitions, else the one with the greater number. A host with the last copy
+//!    of a partition is connected and stays: it could only be resumed at once. A leader that was
+//!    put out itself, and leads the Raft group still, does not count what is between it and the
+//!    others.
 //! 4. A leader with a site that stands still proposes that it is lost itself; also one that cannot
 //!    replicate to a host that stays by rule 3, if it has no last copy as well.
 //! 5. A lost host does not come back by being heard: its copies are out of sync. It is up again
@@ -84,10 +86,15 @@ impl Supervisor {
         let others = up.iter().copied().filter(|host| *host != own);
         // A connected host with a last copy would be resumed at once.
         let stays = |host: &HostId| connected.contains(host) && state.has_last_copy(*host);
-        let suspected = others.filter(|host| detector.is_suspected(*host, now_us) && !stays(host));
+        let is_up = up.contains(&own);
+        let is_suspected = |host: HostId| match is_up {
+            true => detector.is_suspected(host, now_us),
+            false => detector.is_failing(host, now_us),
+        };
+        let suspected = others.filter(|host| is_suspected(*host) && !stays(host));
         proposals.extend(suspected.map(lost));
         let is_cut = |host: &HostId| detector.is_cut_from(*host) && stays(host);
-        if up.contains(&own) && !state.has_last_copy(own) && up.iter().any(is_cut) {
+        if is_up && !state.has_last_copy(own) && up.iter().any(is_cut) {
             proposals.push(lost(own));
         }
         let apart = self.find_apart(own, &up, state, detector, options, now_us);
@@ -99,7 +106,7 @@ impl Supervisor {
                 proposals.push(Command::HostUp { host, incarnation });
             }
         }
-        let may_load = |host| serving.contains(&host) && !detector.is_suspected(host, now_us);
+        let may_load = |host| serving.contains(&host) && !is_suspected(host);
         proposals.extend(self.reloads.due(state, may_load, options, now_us));
         proposals
     }
@@ -133,7 +140,10 @@ impl Supervisor {
         let mut suspected_by: BTreeMap<HostId, usize> = BTreeMap::new();
         let mut apart = BTreeSet::new();
         for &host in up.iter().filter(|host| **host != own) {
-            for other in detector.suspects_of(host).filter(|o| up.contains(o) && *o != own) {
+            // Of this host the others know what it does not: only one end of a session that was
+            // lost may have had something on its way.
+            let counts = |other: &HostId| *other != own || detector.is_connected(host, now_us);
+            for other in detector.suspects_of(host).filter(|o| up.contains(o) && counts(o)) {
                 *suspected_by.entry(other).or_default() += 1;
                 apart.insert((host.min(other), host.max(other)));
             }
@@ -296,6 +306,9 @@ mod tests {
         assert_eq!(lost(&state, &detector), []);
         detector.cut_off(other, run);
         assert_eq!(lost(&state, &detector), [other], "any of the two can go");
+        let mut out = state.clone();
+        out.hosts.get_mut(&own).expect("it is configured").state = HostState::Down;
+        assert_eq!(lost(&out, &detector), [], "it does not take part itself");
         let command = Command::HostLost { host: HostId(2), incarnation: run };
         state.apply(&command, Faults::default());
         assert!(state.has_last_copy(other) && state.has_last_copy(own));
@@ -311,6 +324,35 @@ mod tests {
         }
         assert!(!state.has_last_copy(own));
         assert_eq!(lost(&state, &detector), [own]);
+    }
+
+    #[test]
+    fn a_host_that_hears_the_leader_and_suspects_it_goes_out_or_the_leader_does() {
+        let (own, other, run) = (HostId(0), HostId(1), Incarnation(1));
+        let state = formed(2, 1);
+        let options = Options::default();
+        let detector = |host| Detector::new(host, run, 0, options, Faults::default(), 0);
+        let (mut leader, mut peer) = (detector(own), detector(other));
+        leader.expect(other, run, 0);
+        peer.expect(own, run, 0);
+        // What was on its way from the other host is lost; nothing was from this one.
+        peer.cut_off(own, run);
+        let (mut supervisor, mut lost) = (Supervisor::default(), BTreeSet::new());
+        for now_us in (0..1_000_000).step_by(50_000) {
+            let times = (now_us, now_us + 1);
+            let heartbeat = peer.heartbeat(own, CLUSTER, Epoch(1), true, times);
+            leader.take(other, &heartbeat, times);
+            let heartbeat = leader.heartbeat(other, CLUSTER, Epoch(1), true, times);
+            peer.take(own, &heartbeat, times);
+            for command in supervisor.proposals(own, &state, &leader, &options, now_us) {
+                match command {
+                    // The third one is not heard.
+                    Command::HostLost { host, .. } if host != HostId(2) => lost.insert(host),
+                    _ => false,
+                };
+            }
+        }
+        assert_eq!(lost.len(), 1, "{lost:?}");
     }
 
     #[test]

@@ -40,11 +40,19 @@ pub struct Serving {
     resumes: bool,
     /// If the cluster runs already, the host joins it.
     joins: bool,
+    /// Since when it could begin again as a host without data.
+    free_since_us: Option<u64>,
 }
 
 impl Default for Serving {
     fn default() -> Serving {
-        Serving { stage: Stage::Forming, is_cut_off: false, resumes: false, joins: false }
+        Serving {
+            stage: Stage::Forming,
+            is_cut_off: false,
+            resumes: false,
+            joins: false,
+            free_since_us: None,
+        }
     }
 }
 
@@ -64,6 +72,33 @@ impl Serving {
     pub fn begin(&mut self) {
         assert!(!self.is_out(), "a host that was put out before it served ends");
         self.stage = Stage::Serving;
+    }
+
+    /// Whether this host, which the others have put out, is to begin again as one without data,
+    /// after it could do so for this long. To be asked from time to time.
+    pub fn is_to_begin_again(&mut self, control: &Control, after_us: u64, now_us: u64) -> bool {
+        if !self.is_out() || !Serving::is_free(control, now_us) {
+            self.free_since_us = None;
+            return false;
+        }
+        let since_us = *self.free_since_us.get_or_insert(now_us);
+        now_us.saturating_sub(since_us) >= after_us
+    }
+
+    /// Whether the cluster needs nothing of this host: no copy counts that it has, and without its
+    /// vote the others are a majority. Of several that could go, those with greater numbers wait
+    /// until the first one is back.
+    fn is_free(control: &Control, now_us: u64) -> bool {
+        let own = control.member().host();
+        let Some(state) = control.state().filter(|state| state.is_formed()) else { return false };
+        if control.standing() != Standing::Majority || state.partitions_of(own).next().is_some() {
+            return false;
+        }
+        let stays = |host: &HostId| {
+            let is_up = state.hosts[host].state == HostState::Up;
+            *host != own && (is_up || *host > own) && control.detector().is_connected(*host, now_us)
+        };
+        2 * state.voters().filter(stays).count() > state.voters().count()
     }
 
     /// Whether the cluster is being formed.

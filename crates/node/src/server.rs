@@ -243,6 +243,13 @@ impl Server {
         let _ = self.facts.on_shutdown.set(Box::new(action));
     }
 
+    /// What to do when the other hosts have taken this one out of the cluster, and do without it:
+    /// the caller of this stops the host in its own time, and starts it again to join them. Without
+    /// it the host stays as it is, and serves nothing. The first one given stays.
+    pub fn on_put_out(&self, action: impl Fn() + Send + Sync + 'static) {
+        let _ = self.facts.on_put_out.set(Box::new(action));
+    }
+
     /// What `@UpdateLogging` does: takes a filter for what is logged. Without it that call is
     /// refused. The first one given stays.
     pub fn on_log_filter(
@@ -271,7 +278,9 @@ impl Server {
             self.main_outbox.send(thread, Envelope::Drain);
         }
         self.main_outbox.flush();
-        while self.facts.drain.is_busy() && self.runs_on() {
+        // What waits for other hosts does not end where they are not heard, or go on without this
+        // one.
+        while !self.facts.intake.is_cut_off() && self.facts.drain.is_busy() && self.runs_on() {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 tracing::warn!("the host stops with calls in progress (option stop_timeout_ms)");

@@ -144,8 +144,6 @@ enum Event {
     },
     /// A host is started again.
     Start,
-    /// An operator stops a process that was put out.
-    Stop(u64),
     Call(usize, Request),
     Change(usize),
 }
@@ -415,9 +413,6 @@ impl Cluster {
             }
             return;
         }
-        if let Event::Stop(run) = event {
-            return self.stop(number, run);
-        }
         let mut process = self.processes[number].take().expect("it runs");
         let run = process.run;
         let (boot_us, wall_us) = process.links.clock.at(self.now_us);
@@ -446,7 +441,7 @@ impl Cluster {
             }
             // For a process that has ended.
             Event::ToSite(..) | Event::Session { .. } | Event::Tick(_) => {}
-            Event::Start | Event::Stop(_) => unreachable!("the world starts and stops hosts"),
+            Event::Start => unreachable!("the world starts hosts"),
         }
         host.take_all(shared);
         host.run_copies(shared);
@@ -454,7 +449,7 @@ impl Cluster {
         if done.is_tick || shared.random.chance(1, 4) {
             host.step_loads(shared);
         }
-        let is_tick = done.is_tick;
+        let (is_tick, begins_again) = (done.is_tick, done.begins_again);
         if is_tick || shared.random.chance(2, 3) {
             host.end_round((is_tick || shared.random.chance(1, 3), is_tick), shared);
         }
@@ -473,6 +468,9 @@ impl Cluster {
             self.send(&mut process.links, to, said);
         }
         self.processes[number] = Some(process);
+        if begins_again {
+            self.begin_again(number);
+        }
     }
 
     fn carry_out(&mut self, number: usize, done: Done, process: &mut Process) {
@@ -510,9 +508,6 @@ impl Cluster {
         }
         self.report.minorities += minorities;
         self.report.false_suspicions += put_out;
-        if put_out > 0 {
-            self.stop_later((number, run));
-        }
         self.report.resumed += resumed;
     }
 

@@ -222,7 +222,8 @@ pub fn until(host: &Host, what: &str, is_so: impl Fn(&serde_json::Value) -> bool
 
 #[test]
 fn a_host_that_stood_still_finds_itself_out_and_serves_nothing() {
-    let hosts = Cluster::new(3, COPIES).start();
+    let stays = format!("{COPIES} --option rejoin_after_ms=0");
+    let hosts = Cluster::new(3, &stays).start();
     hosts[0].connect().sql("CREATE TABLE t (a BIGINT NOT NULL PRIMARY KEY)").expect("it is made");
     signal(&hosts[1], "-STOP");
     for number in [0, 2] {
@@ -240,8 +241,41 @@ fn a_host_that_stood_still_finds_itself_out_and_serves_nothing() {
 }
 
 #[test]
+fn a_host_that_stood_still_begins_again_and_is_in_sync_without_a_command() {
+    let mut hosts = Cluster::new(3, COPIES).start();
+    let create = "CREATE TABLE t (a BIGINT NOT NULL PRIMARY KEY); PARTITION TABLE t ON COLUMN a;";
+    hosts[0].connect().sql(create).expect("it is made");
+    let insert = |host: &Host, a: i64| {
+        let inserted = host.connect().sql(&format!("INSERT INTO t VALUES ({a})"));
+        inserted.expect("it is inserted");
+    };
+    (0..20).for_each(|a| insert(&hosts[0], a));
+    // Clients of the host hold its port while it stands still.
+    let clients: Vec<Connection> = (0..5).map(|_| hosts[1].connect()).collect();
+    signal(&hosts[1], "-STOP");
+    until(&hosts[0], "the host is lost", |it| it["hosts"][1]["state"] == "down");
+    (20..40).for_each(|a| insert(&hosts[0], a));
+    signal(&hosts[1], "-CONT");
+    until(&hosts[0], "all copies are in sync", |it| {
+        it["hosts"][1]["state"] == "up" && has_followers(it, 1)
+    });
+    drop(clients);
+    // It answers at the same address, from copies that have everything.
+    hosts[2].kill();
+    until(&hosts[1], "the next host is lost", |it| {
+        it["hosts"][2]["state"] == "down" && it["state"] == "running"
+    });
+    let count = hosts[1].connect().sql("SELECT COUNT(*) FROM t").expect("it counts");
+    assert_eq!(count[0].rows, [[Value::Int(40)]]);
+    signal(&hosts[1], "-TERM");
+    let (is_well, said) = hosts[1].wait();
+    assert!(is_well, "{said}");
+}
+
+#[test]
 fn a_host_that_was_out_with_the_only_copy_of_a_partition_takes_part_again_with_all_others() {
-    let hosts = Cluster::new(3, COPIES).start();
+    let stays = format!("{COPIES} --option rejoin_after_ms=0");
+    let hosts = Cluster::new(3, &stays).start();
     let create = "CREATE TABLE t (a BIGINT NOT NULL PRIMARY KEY); PARTITION TABLE t ON COLUMN a;";
     hosts[0].connect().sql(create).expect("it is made");
     for a in 0..3 {

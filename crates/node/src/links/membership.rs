@@ -65,6 +65,8 @@ pub(super) struct Membership {
     taken_epoch: Epoch,
     /// A host that joins: when it proposed last that it takes part.
     proposed_us: Option<u64>,
+    /// It is about to begin again, after it was put out.
+    begins_again: bool,
     /// Why the host stops: what the user gets, and the host that it is about.
     end: Option<(Option<HostId>, String)>,
 }
@@ -130,6 +132,7 @@ impl Membership {
             messages: Vec::new(),
             taken_epoch: Epoch(0),
             proposed_us: None,
+            begins_again: false,
             end: None,
         })
     }
@@ -215,6 +218,26 @@ impl Membership {
         self.note_effects(now);
         self.attend_to_moves();
         self.note_unavailable();
+        self.begin_again(now.us);
+    }
+
+    /// A host that was put out, and has nothing that the others need, begins again, where its
+    /// program is one for that.
+    fn begin_again(&mut self, now_us: u64) {
+        let Some(after) = self.facts.options.rejoin_after_ms else { return };
+        if !self.may_join() || self.begins_again || self.facts.drain.has_begun() {
+            return;
+        }
+        if self.serving.is_to_begin_again(&self.control, after.us() as u64, now_us)
+            && let Some(begin_again) = self.facts.on_put_out.get()
+        {
+            self.begins_again = true;
+            tracing::warn!(
+                "the host begins again without data, and joins the cluster (option \
+                 rejoin_after_ms)"
+            );
+            begin_again();
+        }
     }
 
     /// Leaves for the sites which partitions cannot be served.
@@ -458,8 +481,9 @@ impl Membership {
             ),
             Turn::Out => tracing::error!(
                 "the other hosts have taken this host out of the cluster: it serves nothing any \
-                 more. The cluster goes on with the other hosts. Stop this one and start it \
-                 again: without directories it comes back and loads its copies"
+                 more. The cluster goes on with the other hosts. Without a directory this one \
+                 begins again and loads its copies once the others do without it, after \
+                 rejoin_after_ms; with 0, stop it and start it again"
             ),
             Turn::Resumed => tracing::warn!(
                 "the host takes part in the cluster again, with the partitions of which it has the \

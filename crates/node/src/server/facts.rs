@@ -60,6 +60,7 @@ pub(super) fn host_facts(
         reusable_bytes: (0..configuration.sites).map(|_| AtomicU64::new(0)).collect(),
         copy_backlogs: (0..partition_count).map(|_| AtomicU64::new(0)).collect(),
         on_shutdown: OnceLock::new(),
+        on_put_out: OnceLock::new(),
         digests: OnceLock::new(),
         disabled_rules: AtomicU64::new(configuration.options.disabled_rules.bits()),
         multi_spin_ns: multi_spin_ns(configuration),

@@ -75,6 +75,8 @@ pub struct HostFacts {
     pub copy_backlogs: Box<[AtomicU64]>,
     /// Run when an administrator asks the host to stop.
     pub on_shutdown: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    /// Run when the other hosts have taken this one out of the cluster, and do without it.
+    pub on_put_out: OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// Planner rules that are switched off, as a number.
     pub disabled_rules: AtomicU64,
     /// By partition, where sites leave the digests of their replicas when they stop, if they are

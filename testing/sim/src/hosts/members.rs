@@ -17,6 +17,9 @@ use lockstep_host::serving::{Serving, Turn};
 use lockstep_types::{HostId, PartitionId, ThreadId};
 use std::sync::Arc;
 
+/// How long a host waits that was put out, before it begins again.
+const BEGIN_AGAIN_US: u64 = 100_000;
+
 /// What the links of a host do next.
 #[derive(Default)]
 pub(super) struct Done {
@@ -36,6 +39,8 @@ pub(super) struct Done {
     pub(super) minorities: u64,
     pub(super) put_out: u64,
     pub(super) resumed: u64,
+    /// It was put out, and begins again without data.
+    pub(super) begins_again: bool,
     /// The host's tick has come.
     pub(super) is_tick: bool,
 }
@@ -206,6 +211,7 @@ impl Links {
             host.unavailable.set(&self.control.unavailable());
         }
         done.is_tick = true;
+        done.begins_again = self.serving.is_to_begin_again(&self.control, BEGIN_AGAIN_US, now.us);
         self.attend_to_joining(now, (host, shared), &mut done);
         self.copies.send_receipts(|_| false, &mut self.sends);
         self.send_all(host.id, &mut done);
@@ -221,6 +227,17 @@ impl Links {
     /// The session with another host, also with one that is out.
     pub(super) fn connection_to(&self, to: HostId) -> Option<u32> {
         self.others[to.0 as usize].session
+    }
+
+    /// What is between this host and the others, for who looks for a reason.
+    pub(super) fn shown(&self) -> String {
+        let of = |(host, other): (usize, &Other)| {
+            let Other { session, host: it } = other;
+            let (is_out, is_heard) = (it.is_out(), it.is_heard());
+            let is_cut = self.control.detector().is_cut_from(HostId(host as u32));
+            format!("{host}: session {session:?} out {is_out} heard {is_heard} cut {is_cut}")
+        };
+        self.others.iter().enumerate().map(of).collect::<Vec<_>>().join(", ")
     }
 
     /// Whether this host is connected with another one.

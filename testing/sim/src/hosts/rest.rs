@@ -80,7 +80,7 @@ impl Cluster {
             });
             format!(
                 "\n  host {}: {:?} {:?} cut off {} epoch {} of {:?}, {} handed, {} waiting, \
-                 coordinator {:?}, {}",
+                 coordinator {:?}, {}, {}",
                 host.id,
                 links.serving,
                 links.control.standing(),
@@ -90,7 +90,8 @@ impl Cluster {
                 host.handed.len(),
                 host.waiting.len(),
                 coordinator.map(|it| (it.is_taking_over(), it.is_idle())),
-                replicas.collect::<Vec<_>>().join("; ")
+                replicas.collect::<Vec<_>>().join("; "),
+                links.shown()
             )
         };
         let hosts: Vec<String> = self.processes.iter().flatten().map(of).collect();

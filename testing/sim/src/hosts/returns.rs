@@ -123,32 +123,15 @@ impl Cluster {
         }
     }
 
-    /// A host was put out: it is stopped after a while.
-    pub(super) fn stop_later(&mut self, (host, run): (usize, u64)) {
-        if self.returns {
-            let after_us = 10_000 + self.shared.random.below(AWAY_US);
-            self.schedule(self.now_us + after_us, host, Event::Stop(run));
-        }
-    }
-
-    /// An operator stops a process that was put out, unless it has the only copy of something.
-    pub(super) fn stop(&mut self, host: usize, run: u64) {
-        let id = HostId(host as u32);
-        let process = self.processes[host].as_ref().filter(|it| it.run == run);
-        if process.is_none_or(|process| !process.links.serving.is_out()) {
+    /// A host that was put out begins again: its process ends.
+    pub(super) fn begin_again(&mut self, host: usize) {
+        // A vote more is missing until it is back, beside those that faults may take.
+        if !self.returns || !self.may_lose(&[host]) {
             return;
         }
-        let state = self.state().expect("a host that was put out had taken part");
-        let has_copies = state.partitions_of(id).next().is_some();
-        if has_copies || state.hosts[&id].state == HostState::Up {
-            return;
-        }
-        // It may vote still.
-        if !self.may_lose(&[host]) {
-            return self.stop_later((host, run));
-        }
-        let process = self.processes[host].take().expect("it was looked at");
+        let process = self.processes[host].take().expect("it runs");
         process.host.handed.into_keys().for_each(|call| self.shared.unknown(call));
+        self.report.began_again += 1;
         self.return_later(host);
     }
 
