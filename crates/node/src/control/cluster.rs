@@ -18,7 +18,9 @@ use lockstep_host::schema::change::prepare_change;
 use lockstep_host::schema::{self, codec};
 use lockstep_plan::system_procedures::SystemProcedureId;
 use lockstep_site::{MultiWork, SchemaTask};
+use lockstep_types::parameter::ParameterWriter;
 use lockstep_types::{Failure, HostId, Status};
+use lockstep_wire_volt::invocation::{CallOptions, encode};
 use lockstep_wire_volt::{Invocation, Response};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -58,7 +60,7 @@ struct AskedCall {
 enum Merge {
     /// Their rows, in the order of the hosts.
     Rows,
-    /// That of the first one: they are alike.
+    /// That of this host, or else of the first one: they are alike.
     First,
     /// This host's own: the others do the same, and are not waited for.
     Own,
@@ -80,6 +82,8 @@ fn merge_of(id: SystemProcedureId, invocation: &Invocation<'_>) -> Option<Merge>
         Id::SystemInformation if ["", "OVERVIEW"].contains(&&*selector()) => Some(Merge::Rows),
         Id::PingPartitions | Id::Pause | Id::Resume | Id::Quiesce | Id::GC => Some(Merge::First),
         Id::PrepareShutdown | Id::CancelShutdown => Some(Merge::First),
+        // With a number it saves a snapshot first, which the host does that leads.
+        Id::Shutdown if invocation.parameters.count() > 0 => None,
         Id::Shutdown => Some(Merge::Own),
         Id::UpdateLogging => Some(Merge::First),
         Id::SnapshotScan => Some(Merge::Snapshots),
@@ -148,6 +152,14 @@ impl Control {
         self.call(SystemCall { origin, admin, body: Arc::clone(body), time_limit: None });
     }
 
+    /// All hosts of the cluster end, this one last, as by `@Shutdown` without a parameter.
+    pub(super) fn end_all_hosts(&mut self, origin: Origin) {
+        let (mut frame, parameters) = (Vec::new(), ParameterWriter::default());
+        encode(&mut frame, "@Shutdown", 0, &CallOptions::default(), parameters.bytes());
+        let body: Arc<[u8]> = frame[LENGTH_BYTES..].into();
+        self.ask_each_host(origin, true, &body, Merge::Own);
+    }
+
     /// A host has answered a call that each answers for itself.
     pub(super) fn host_answered(&mut self, answer: &ForwardedAnswer) {
         let handle = answer.origin.handle;
@@ -194,9 +206,11 @@ impl Control {
             let status = Status::from_code(failed.status).unwrap_or(Status::UnexpectedFailure);
             return self.answer_failure(asked.origin, &Failure::new(status, text));
         }
+        let own = self.facts.host;
+        let own = asked.answers.keys().position(|host| *host == own).unwrap_or(0);
         let kept = match asked.merge {
             Merge::Rows | Merge::Snapshots | Merge::Removed => &responses[..],
-            Merge::First | Merge::Own => &responses[..1],
+            Merge::First | Merge::Own => &responses[own..=own],
         };
         let mut tables = Vec::new();
         let merged = match asked.merge {

@@ -210,12 +210,6 @@ impl Control {
             Some(_) => None,
         };
         self.stop.check_number(number)?;
-        if self.facts.keeps_own_copies() {
-            return Err(Failure::graceful(
-                "This host is one of several: each starts from its command log and the snapshots \
-                 that it takes by itself. Call @Shutdown without a parameter.",
-            ));
-        }
         if !self.facts.keeps_snapshots(self.log_pruner.is_some()) {
             return Err(Failure::graceful(
                 "This host has no directory to save a snapshot in. Save one elsewhere by \
@@ -241,17 +235,25 @@ impl Control {
             );
         }
         if let Some(origin) = self.stop.take_end(self.is_tidying(), now_us) {
-            self.end(origin);
+            self.end_saved(origin);
         }
         for origin in self.stop.quiesced() {
             // Where the log has failed, the host is about to report that and stop.
             let _ = self.answer_status(origin);
         }
         if self.stop.begin_snapshot(self.is_free_for_snapshot())
-            && let Err(problem) = self.begin_automatic_snapshot()
+            && let Err(problem) = self.begin_last_snapshot()
         {
             self.last_snapshot_ended(Err(problem));
         }
+    }
+
+    /// Of several hosts, all save their copies, which the one orders that leads.
+    fn begin_last_snapshot(&mut self) -> Result<(), String> {
+        if self.facts.keeps_own_copies() && !self.facts.placement().leads_control() {
+            return Err("another host orders snapshots now".to_string());
+        }
+        self.begin_automatic_snapshot()
     }
 
     /// The snapshot after which the host ends is there, or cannot be had: then the host goes on.
@@ -259,8 +261,16 @@ impl Control {
         let is_tidying = self.is_tidying();
         match self.stop.snapshot_ended(result, is_tidying, clock::now_us()) {
             LastSnapshot::Nothing => {}
-            LastSnapshot::End(origin) => self.end(origin),
+            LastSnapshot::End(origin) => self.end_saved(origin),
             LastSnapshot::Refused(origin, failure) => self.answer_failure(origin, &failure),
+        }
+    }
+
+    /// The last snapshot is there: what it is of ends.
+    fn end_saved(&mut self, origin: Origin) {
+        match self.facts.keeps_own_copies() {
+            true => self.end_all_hosts(origin),
+            false => self.end(origin),
         }
     }
 

@@ -2,7 +2,7 @@
 //! everything that was answered.
 
 use crate::durability::data;
-use crate::support::{Peer, configuration, eventually};
+use crate::support::{Peer, call_frame, configuration, eventually, parameters};
 use lockstep_durability::command_log::{self, LogFaults};
 use lockstep_durability::directory::{ClusterFile, SNAPSHOT_FOLDER, SeveralHosts, initialize};
 use lockstep_durability::recovery::{CopyEnd, RecoveryLog};
@@ -432,4 +432,38 @@ fn a_schema_and_its_rows_come_back_from_the_snapshots_of_the_hosts() {
     }
     drop(peers);
     drop(servers);
+}
+
+/// A stop with a snapshot, asked for at a host that does not lead: all hosts save their copies, all
+/// stop, and no host has a log to replay at the next start.
+#[test]
+fn a_stop_with_a_snapshot_leaves_nothing_to_replay_at_any_host() {
+    let disks = new_disks(1);
+    let (servers, mut peers) = cluster(&disks, 1, Durability::Sync);
+    make_tables(&mut peers[0]);
+    change(&mut peers, 0);
+    let expected = contents(&mut peers[0]);
+    let stopped = Arc::new(AtomicI64::new(0));
+    for server in &servers {
+        let stopped = Arc::clone(&stopped);
+        server.on_shutdown(move || {
+            stopped.fetch_add(1, Ordering::AcqRel);
+        });
+    }
+    let mut admin = Peer::login(servers[2].admin_address());
+    let wrong = admin.call("@Shutdown", &[Int(1)]);
+    assert!(wrong.status == -2 && wrong.text.contains("@PrepareShutdown"), "{wrong:?}");
+    let number = admin.call("@PrepareShutdown", &[]).rows;
+    let number: i64 = number.trim().parse().expect("the number of the stop");
+    assert_eq!(admin.call("@Quiesce", &[]).status, 1);
+    admin.send(&call_frame("@Shutdown", 7, &parameters(&[Int(number)])));
+    eventually("all hosts stop", || stopped.load(Ordering::Acquire) == 3);
+    drop((admin, peers));
+    drop(servers);
+    let (servers, mut peers) = cluster(&disks, 1, Durability::Sync);
+    for server in &servers {
+        let recovery = server.recovery().expect("it has a directory");
+        assert!(recovery.snapshot.is_some() && recovery.replayed == 0, "{recovery:?}");
+    }
+    assert_eq!(contents(&mut peers[1]), expected);
 }
