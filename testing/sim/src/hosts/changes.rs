@@ -99,20 +99,28 @@ impl Host {
         }
     }
 
-    /// A call for the coordinator that a change overtook, planned again.
+    /// A call for the coordinator that a change overtook, planned again; none if it is sent to one
+    /// partition: it came from there, after the index had led it to rows that were gone.
     pub(super) fn plan_several_again(
         &mut self,
         call: usize,
         shared: &mut Shared,
-    ) -> CoordinatorCall<usize, u64> {
+    ) -> Option<CoordinatorCall<usize, u64>> {
         let version = self.coordinator.as_ref().map(|it| it.catalog_version());
         let version = version.expect("it asks for the call");
         shared.report.planned_again += 1;
         match shared.plan_with(self, call, version) {
-            Planned::Partition(..) => unreachable!("no change moves rows"),
-            Planned::Several(several) => several,
+            Planned::Partition(partition, work) => {
+                let epoch = self.placement.epoch();
+                let again = HostCall { call, work, catalog_version: version, epoch };
+                assert!(again.is_led(), "no change moves rows");
+                let leader = self.placement.leader_of(partition).host();
+                self.send(leader, Said::Call(partition, again));
+                None
+            }
+            Planned::Several(several) => Some(several),
             Planned::Multi { declared, home, work } => {
-                CoordinatorCall::Multi(Box::new(MultiCall {
+                Some(CoordinatorCall::Multi(Box::new(MultiCall {
                     origin: call,
                     procedure_number: 0,
                     catalog_version: version,
@@ -121,7 +129,7 @@ impl Host {
                     home,
                     led: None,
                     work,
-                }))
+                })))
             }
         }
     }

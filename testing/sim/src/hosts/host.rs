@@ -548,7 +548,7 @@ impl CoordinatorHost for Of<'_> {
         overtaken: Overtaken<usize>,
     ) -> Option<CoordinatorCall<usize, u64>> {
         let (Overtaken::Planned(call) | Overtaken::OneRound(call, _)) = overtaken;
-        Some(self.host.plan_several_again(call, self.shared))
+        self.host.plan_several_again(call, self.shared)
     }
 
     fn took_over(&mut self, ended: Vec<EndedChange>) {
