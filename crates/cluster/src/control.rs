@@ -212,9 +212,10 @@ impl Control {
     }
 
     /// Messages of replication between this host and a process of another one are lost for good,
-    /// although both may run: one of the two is taken out by the rules of the leader.
-    pub fn cut_off(&mut self, host: HostId, incarnation: Incarnation) {
-        self.detector.cut_off(host, incarnation);
+    /// although both may run, and had taken part since an epoch: one of the two is taken out by the
+    /// rules of the leader.
+    pub fn cut_off(&mut self, host: HostId, incarnation: Incarnation, since: Epoch) {
+        self.detector.cut_off(host, incarnation, since);
     }
 
     /// Messages to and from a host are not lost any more: it or this one was out, and takes part

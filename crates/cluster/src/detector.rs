@@ -34,12 +34,14 @@ struct Peer {
     newest: Option<(u64, u64)>,
     epoch: Epoch,
     suspects: BTreeSet<HostId>,
+    cut_from: BTreeMap<HostId, Epoch>,
     site_age_us_max: u64,
     cannot_lead: BTreeSet<PartitionId>,
     /// The peer's wall clock less that of this host, if it is over the limit.
     clock_off_us: Option<i64>,
-    /// Messages between the two hosts were lost for good.
-    is_cut: bool,
+    /// Messages between the two hosts were lost for good, which both had taken part since this
+    /// epoch.
+    cut_since: Option<Epoch>,
 }
 
 /// What a heartbeat brought, beside the news that its sender lives.
@@ -131,10 +133,11 @@ impl Detector {
             newest: None,
             epoch: Epoch(0),
             suspects: BTreeSet::new(),
+            cut_from: BTreeMap::new(),
             site_age_us_max: 0,
             cannot_lead: BTreeSet::new(),
             clock_off_us: None,
-            is_cut: false,
+            cut_since: None,
         };
         self.peers.insert(host, peer);
     }
@@ -144,12 +147,13 @@ impl Detector {
         self.peers.values_mut().for_each(|peer| peer.expected_us = now_us);
     }
 
-    /// Messages of replication between this host and a process of another one are lost for good:
-    /// the other host is suspected as long as that process runs, and suspects this one.
-    pub fn cut_off(&mut self, host: HostId, incarnation: Incarnation) {
+    /// Messages of replication between this host and a process of another one are lost for good,
+    /// which both had taken part since an epoch: the other host is suspected as long as that
+    /// process runs, until one of the two takes part again.
+    pub fn cut_off(&mut self, host: HostId, incarnation: Incarnation, since: Epoch) {
         let peer = self.peers.get_mut(&host).filter(|peer| peer.incarnation == incarnation);
         if let Some(peer) = peer {
-            peer.is_cut = true;
+            peer.cut_since = Some(since);
         }
     }
 
@@ -157,7 +161,7 @@ impl Detector {
     /// [`Detector::cut_off`].
     pub fn not_cut_off(&mut self, host: HostId) {
         if let Some(peer) = self.peers.get_mut(&host) {
-            peer.is_cut = false;
+            peer.cut_since = None;
         }
     }
 
@@ -184,7 +188,8 @@ impl Detector {
             sent_us: now_us,
             wall_us,
             echo,
-            suspects: self.suspects(now_us),
+            suspects: self.failing(now_us),
+            cut_from: self.cut_from().collect(),
             site_ages_us: self.sites.iter().map(|ran_us| now_us.saturating_sub(*ran_us)).collect(),
             cannot_lead: self.cannot_lead.clone(),
         }
@@ -214,6 +219,7 @@ impl Detector {
         peer.newest = Some((heartbeat.sent_us, now_us));
         peer.epoch = heartbeat.epoch;
         peer.suspects = heartbeat.suspects.iter().copied().collect();
+        peer.cut_from = heartbeat.cut_from.iter().copied().collect();
         peer.cannot_lead = heartbeat.cannot_lead.iter().copied().collect();
         peer.site_age_us_max = heartbeat.site_ages_us.iter().copied().max().unwrap_or(0);
         let echo = heartbeat
@@ -267,7 +273,22 @@ impl Detector {
 
     /// Whether messages of replication between this host and another one are lost for good.
     pub fn is_cut_from(&self, host: HostId) -> bool {
-        self.peers.get(&host).is_some_and(|peer| peer.is_cut)
+        self.cut_since(host).is_some()
+    }
+
+    /// The epoch since which this host and another one had taken part when messages of replication
+    /// between them were lost for good, if they were.
+    pub fn cut_since(&self, host: HostId) -> Option<Epoch> {
+        self.peers.get(&host).and_then(|peer| peer.cut_since)
+    }
+
+    fn cut_from(&self) -> impl Iterator<Item = (HostId, Epoch)> {
+        self.peers.iter().filter_map(|(host, peer)| Some((*host, peer.cut_since?)))
+    }
+
+    /// All hosts that are failing, ascending, see [`Detector::is_failing`].
+    fn failing(&self, now_us: u64) -> Vec<HostId> {
+        self.peers.keys().copied().filter(|host| self.is_failing(*host, now_us)).collect()
     }
 
     /// All hosts that are suspected, ascending.
@@ -281,9 +302,16 @@ impl Detector {
         peers.chain([self.host]).filter(|host| self.is_connected(*host, now_us)).collect()
     }
 
-    /// Whether a host said in its newest heartbeat that it suspects another one.
+    /// The hosts that a host suspects because of what it hears of them, by its newest heartbeat.
     pub fn suspects_of(&self, host: HostId) -> impl Iterator<Item = HostId> + '_ {
         self.peers.get(&host).into_iter().flat_map(|peer| peer.suspects.iter().copied())
+    }
+
+    /// The hosts to or from which a host has lost messages of replication, by its newest heartbeat,
+    /// each with the epoch since which both had taken part.
+    pub fn cut_from_of(&self, host: HostId) -> impl Iterator<Item = (HostId, Epoch)> + '_ {
+        let cut_from = self.peers.get(&host).into_iter().flat_map(|peer| &peer.cut_from);
+        cut_from.map(|(other, since)| (*other, *since))
     }
 
     /// The process of a host that is expected or heard; of this host, its own.

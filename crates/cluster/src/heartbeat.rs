@@ -10,7 +10,7 @@ use lockstep_base::bytes::{ByteReader, ByteWriter};
 use lockstep_types::{HostId, PartitionId};
 
 /// Version of the byte form of [`Heartbeat`].
-const HEARTBEAT_VERSION: u8 = 2;
+const HEARTBEAT_VERSION: u8 = 3;
 
 /// What a host answers to the newest heartbeat of the host that it sends to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,8 +41,11 @@ pub struct Heartbeat {
     pub wall_us: u64,
     /// The answer to the receiver's newest heartbeat.
     pub echo: Option<Echo>,
-    /// The hosts that the sender suspects.
+    /// The hosts that the sender suspects because of what it hears of them.
     pub suspects: Vec<HostId>,
+    /// The hosts to or from which the sender has lost messages of replication, each with the epoch
+    /// since which both had taken part. That counts until one of the two takes part again.
+    pub cut_from: Vec<(HostId, Epoch)>,
     /// By site of the sender, how long ago its thread ran.
     pub site_ages_us: Vec<u64>,
     /// Partitions that the sender is to lead and cannot.
@@ -68,6 +71,11 @@ impl Heartbeat {
         }
         output.put_varint(self.suspects.len() as u64);
         self.suspects.iter().for_each(|host| output.put_varint(u64::from(host.0)));
+        output.put_varint(self.cut_from.len() as u64);
+        for (host, since) in &self.cut_from {
+            output.put_varint(u64::from(host.0));
+            output.put_varint(since.0);
+        }
         output.put_varint(self.site_ages_us.len() as u64);
         self.site_ages_us.iter().for_each(|age_us| output.put_varint(*age_us));
         output.put_varint(self.cannot_lead.len() as u64);
@@ -96,6 +104,9 @@ impl Heartbeat {
         };
         let count = read_count(input, "suspects")?;
         let suspects = (0..count).map(|_| read_host(input)).collect::<Result<_, _>>()?;
+        let count = read_count(input, "hosts that are cut off")?;
+        let cut_from = (0..count).map(|_| Ok((read_host(input)?, read_epoch(input)?)));
+        let cut_from = cut_from.collect::<Result<_, FormatError>>()?;
         let count = read_count(input, "sites")?;
         let site_ages_us = (0..count).map(|_| input.varint()).collect::<Result<_, _>>()?;
         let count = read_count(input, "partitions that cannot be led")?;
@@ -109,6 +120,7 @@ impl Heartbeat {
             wall_us,
             echo,
             suspects,
+            cut_from,
             site_ages_us,
             cannot_lead,
         })
@@ -130,15 +142,22 @@ mod tests {
             wall_us: 2_000,
             echo: Some(echo),
             suspects: vec![HostId(1)],
+            cut_from: vec![(HostId(2), Epoch(4))],
             site_ages_us: vec![0, 9],
             cannot_lead: vec![PartitionId(6)],
         };
         let bytes = heartbeat.encode();
         let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(hex, "02070707070707070707070707070707070205e807d00f0103ac02040101010200090106");
+        assert_eq!(
+            hex,
+            "03070707070707070707070707070707070205e807d00f0103ac0204010101010204020009\
+             0106"
+        );
         assert_eq!(Heartbeat::decode(&bytes), Ok(heartbeat.clone()));
-        let (suspects, site_ages_us, cannot_lead) = (vec![], vec![], vec![]);
-        let silent = Heartbeat { echo: None, suspects, site_ages_us, cannot_lead, ..heartbeat };
+        let (suspects, cut_from) = (vec![], vec![]);
+        let (site_ages_us, cannot_lead) = (vec![], vec![]);
+        let echo = None;
+        let silent = Heartbeat { echo, suspects, cut_from, site_ages_us, cannot_lead, ..heartbeat };
         assert_eq!(Heartbeat::decode(&silent.encode()), Ok(silent));
         assert!((0..bytes.len()).all(|length| Heartbeat::decode(&bytes[..length]).is_err()));
         assert!(Heartbeat::decode(&[&bytes[..], &[0]].concat()).is_err());

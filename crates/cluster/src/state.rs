@@ -252,6 +252,13 @@ impl ClusterState {
         self.partitions_of(host).any(is_last)
     }
 
+    /// Whether two hosts are cut off from each other that have lost messages, and had both taken
+    /// part since an epoch: since then none of them has taken part again.
+    pub fn are_cut_off(&self, one: HostId, other: HostId, since: Epoch) -> bool {
+        let up_since = |host: HostId| self.hosts.get(&host).map(|record| record.up_since);
+        [one, other].into_iter().all(|host| up_since(host).is_some_and(|up| up <= since))
+    }
+
     /// The partitions that have a copy at a host.
     pub fn partitions_of(&self, host: HostId) -> impl Iterator<Item = PartitionId> + '_ {
         (0..).zip(&self.partitions).filter_map(move |(number, partition)| {

@@ -10,9 +10,12 @@
 //!    other. Neither can the leader and a host that hears it and suspects it. When that lasts for
 //!    the time of a suspicion, one of them is lost: the one that more hosts suspect, else the one
 //!    that leads fewer partitions, else the one with the greater number. A host with the last copy
-//!    of a partition is connected and stays: it could only be resumed at once. A leader that was
-//!    put out itself, and leads the Raft group still, does not count what is between it and the
-//!    others.
+//!    of a partition is connected and stays: it could only be resumed at once. If both have last
+//!    copies, and messages of replication between them were lost for good, one of them is lost all
+//!    the same: it is resumed with its last copies, and messages count again from there. What a
+//!    host reports as lost from before it, or the other one, took part again does not count. A
+//!    leader that was put out itself, and leads the Raft group still, does not count what is
+//!    between it and the others.
 //! 4. A leader with a site that stands still proposes that it is lost itself; also one that cannot
 //!    replicate to a host that stays by rule 3, if it has no last copy as well.
 //! 5. A lost host does not come back by being heard: its copies are out of sync. It is up again
@@ -87,15 +90,15 @@ impl Supervisor {
         // A connected host with a last copy would be resumed at once.
         let stays = |host: &HostId| connected.contains(host) && state.has_last_copy(*host);
         let is_up = up.contains(&own);
-        let is_suspected = |host: HostId| match is_up {
-            true => detector.is_suspected(host, now_us),
-            false => detector.is_failing(host, now_us),
+        let is_cut = |host: HostId| {
+            let since = detector.cut_since(host).filter(|_| is_up);
+            since.is_some_and(|since| state.are_cut_off(own, host, since))
         };
+        let is_suspected = |host: HostId| is_cut(host) || detector.is_failing(host, now_us);
         let suspected = others.filter(|host| is_suspected(*host) && !stays(host));
         proposals.extend(suspected.map(lost));
-        let is_cut = |host: &HostId| detector.is_cut_from(*host) && stays(host);
-        if is_up && !state.has_last_copy(own) && up.iter().any(is_cut) {
-            proposals.push(lost(own));
+        if let Some(&host) = up.iter().find(|host| is_cut(**host) && stays(host)) {
+            proposals.push(lost(if state.has_last_copy(own) { host } else { own }));
         }
         let apart = self.find_apart(own, &up, state, detector, options, now_us);
         proposals.extend(apart.map(lost));
@@ -138,14 +141,22 @@ impl Supervisor {
         now_us: u64,
     ) -> Option<HostId> {
         let mut suspected_by: BTreeMap<HostId, usize> = BTreeMap::new();
-        let mut apart = BTreeSet::new();
+        let (mut apart, mut cut) = (BTreeSet::new(), BTreeSet::new());
         for &host in up.iter().filter(|host| **host != own) {
             // Of this host the others know what it does not: only one end of a session that was
             // lost may have had something on its way.
             let counts = |other: &HostId| *other != own || detector.is_connected(host, now_us);
-            for other in detector.suspects_of(host).filter(|o| up.contains(o) && counts(o)) {
+            let counts = |other: &HostId| up.contains(other) && counts(other);
+            let cut_from = detector.cut_from_of(host).filter(|(other, _)| counts(other));
+            let cut_from =
+                cut_from.filter(|(other, since)| state.are_cut_off(host, *other, *since));
+            let cut_from: BTreeSet<HostId> = cut_from.map(|(other, _)| other).collect();
+            let pair = |other: &HostId| (host.min(*other), host.max(*other));
+            cut.extend(cut_from.iter().map(pair));
+            let failing = detector.suspects_of(host).filter(counts);
+            for other in failing.chain(cut_from).collect::<BTreeSet<HostId>>() {
                 *suspected_by.entry(other).or_default() += 1;
-                apart.insert((host.min(other), host.max(other)));
+                apart.insert(pair(&other));
             }
         }
         self.apart_since_us.retain(|pair, _| apart.contains(pair));
@@ -160,7 +171,9 @@ impl Supervisor {
         let can_go = |host: &HostId| !state.has_last_copy(*host);
         let pairs = self.apart_since_us.iter().filter(|(_, since_us)| long(since_us));
         let put_out = |(pair, _): (&(HostId, HostId), _)| {
-            [pair.0, pair.1].into_iter().filter(can_go).min_by_key(weight)
+            let both = [pair.0, pair.1];
+            let either = both.into_iter().filter(|_| cut.contains(pair)).min_by_key(weight);
+            both.into_iter().filter(can_go).min_by_key(weight).or(either)
         };
         pairs.map(put_out).find(Option::is_some).flatten()
     }
@@ -304,7 +317,7 @@ mod tests {
             lost.collect::<Vec<_>>()
         };
         assert_eq!(lost(&state, &detector), []);
-        detector.cut_off(other, run);
+        detector.cut_off(other, run, Epoch(1));
         assert_eq!(lost(&state, &detector), [other], "any of the two can go");
         let mut out = state.clone();
         out.hosts.get_mut(&own).expect("it is configured").state = HostState::Down;
@@ -312,7 +325,12 @@ mod tests {
         let command = Command::HostLost { host: HostId(2), incarnation: run };
         state.apply(&command, Faults::default());
         assert!(state.has_last_copy(other) && state.has_last_copy(own));
-        assert_eq!(lost(&state, &detector), [], "none of the two can");
+        assert_eq!(lost(&state, &detector), [other], "one of the two is resumed with its copies");
+        let mut resumed = state.clone();
+        let command = Command::HostLost { host: other, incarnation: run };
+        resumed.apply(&command, Faults::default());
+        resumed.apply(&Command::Resume { hosts: vec![(other, run)] }, Faults::default());
+        assert_eq!(lost(&resumed, &detector), [], "what was lost before does not count any more");
         // What this host has alone comes to the other one as well.
         for number in 0..state.partitions.len() {
             let copies = &mut state.partitions[number].copies;
@@ -336,7 +354,7 @@ mod tests {
         leader.expect(other, run, 0);
         peer.expect(own, run, 0);
         // What was on its way from the other host is lost; nothing was from this one.
-        peer.cut_off(own, run);
+        peer.cut_off(own, run, Epoch(1));
         let (mut supervisor, mut lost) = (Supervisor::default(), BTreeSet::new());
         for now_us in (0..1_000_000).step_by(50_000) {
             let times = (now_us, now_us + 1);

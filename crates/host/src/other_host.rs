@@ -48,6 +48,11 @@ impl<M> OtherHost<M> {
         self.is_out
     }
 
+    /// The number of the placement since which both hosts take part.
+    pub fn since(&self) -> u64 {
+        self.since
+    }
+
     /// Whether a message of it counts now.
     pub fn is_heard(&self) -> bool {
         // A cluster that begins has one placement, which nobody has to say.

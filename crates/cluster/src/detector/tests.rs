@@ -137,14 +137,15 @@ fn a_host_whose_messages_were_lost_is_suspected_until_it_runs_again() {
         send(b, a, now_us + 10_000, 0);
     };
     (0..10).for_each(|number| beat(&mut a, &mut b, number * 50_000));
-    a.cut_off(HostId(1), Incarnation(9));
+    a.cut_off(HostId(1), Incarnation(9), Epoch(1));
     assert!(a.suspects(480_000).is_empty(), "that was said of another process");
-    assert_eq!(b.suspects_of(HostId(0)).collect::<Vec<_>>(), []);
-    a.cut_off(HostId(1), Incarnation(1));
+    assert_eq!(b.cut_from_of(HostId(0)).collect::<Vec<_>>(), []);
+    a.cut_off(HostId(1), Incarnation(1), Epoch(1));
     beat(&mut a, &mut b, 500_000);
     assert_eq!(a.suspects(520_000), [HostId(1)]);
     assert!(a.is_connected(HostId(1), 520_000), "it is heard");
-    assert_eq!(b.suspects_of(HostId(0)).collect::<Vec<_>>(), [HostId(1)]);
+    assert_eq!(b.cut_from_of(HostId(0)).collect::<Vec<_>>(), [(HostId(1), Epoch(1))]);
+    assert_eq!(b.suspects_of(HostId(0)).collect::<Vec<_>>(), [], "of that it hears enough");
     a.expect(HostId(1), Incarnation(2), 600_000);
     assert!(a.suspects(600_000).is_empty());
 }

@@ -276,11 +276,12 @@ impl Membership {
         self.control.not_cut_off(host);
     }
 
-    /// Messages to or from a host were lost for good while both ran: one of the two goes out.
-    pub(super) fn cut_off(&mut self, host: HostId) {
+    /// Messages to or from a host were lost for good while both ran, which both had taken part
+    /// since a placement: one of the two goes out.
+    pub(super) fn cut_off(&mut self, host: HostId, since: u64) {
         let record = self.control.state().and_then(|state| state.hosts.get(&host));
         if let Some(incarnation) = record.map(|record| record.incarnation) {
-            self.control.cut_off(host, incarnation);
+            self.control.cut_off(host, incarnation, Epoch(since));
         }
     }
 

@@ -464,7 +464,7 @@ impl Links {
                             return Err("its process has ended".to_string());
                         }
                         if peer.is_cut_off() {
-                            self.members.cut_off(peer.host_id);
+                            self.members.cut_off(peer.host_id, peer.other.since());
                         }
                     }
                     Event::SessionEnded { .. } => peer.ends_session(),

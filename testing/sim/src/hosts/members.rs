@@ -254,9 +254,10 @@ impl Links {
         let has_lost = other.session.replace(session).is_some() && self.has_begun;
         let is_news = has_lost && other.host.end_session();
         other.host.begin_session();
+        let since = Epoch(other.host.since());
         let record = self.control.state().and_then(|state| state.hosts.get(&peer));
         if let Some(incarnation) = record.filter(|_| is_news).map(|record| record.incarnation) {
-            self.control.cut_off(peer, incarnation);
+            self.control.cut_off(peer, incarnation, since);
         }
     }
 

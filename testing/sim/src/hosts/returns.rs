@@ -87,14 +87,10 @@ impl Cluster {
         self.processes[host].as_ref().is_some_and(|it| it.run == record.incarnation.0)
     }
 
-    /// More is lost than the cluster survives: no host is up, or two hosts with only copies have
-    /// lost messages to each other, and none of them can be put out.
+    /// More is lost than the cluster survives: no host is up.
     pub(super) fn is_stuck(&self) -> bool {
         let Some(state) = self.state().filter(|_| self.loses_partitions) else { return false };
-        let is_up = |host: &HostId| state.hosts[host].state == HostState::Up;
-        let cut_off = self.cut_off(state).into_iter().map(|host| HostId(host as u32));
-        let none_is_up = !state.hosts.keys().any(is_up);
-        none_is_up || cut_off.filter(|host| state.has_last_copy(*host)).count() > 1
+        !state.hosts.values().any(|record| record.state == HostState::Up)
     }
 
     /// Hosts that are up and have lost messages to each other: one of them is about to go out.
