@@ -24,12 +24,11 @@ use lockstep_host::recovery::LoggedChange;
 use lockstep_host::schema::change::CatalogChange;
 use lockstep_host::several::CoordinatorCall;
 use lockstep_plan::Catalog;
-use lockstep_site::{FromPartition, Numbered, SchemaTask, SiteLimits, StopEverything};
+use lockstep_site::{FromPartition, Numbered, SchemaTask, SiteLimits};
 use lockstep_sql::Limits;
 use lockstep_types::{Failure as CallFailure, HashRing, HostId, Outcome, PartitionId, Status};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 mod begin;
 mod changes;
@@ -40,6 +39,7 @@ mod hops;
 mod host;
 mod judge;
 mod learning;
+mod lists;
 mod members;
 mod moves;
 mod network;
@@ -246,11 +246,22 @@ struct Cluster {
 /// # Errors
 /// The first check that failed.
 pub fn run_seed(seed: u64, calls: usize, faults: HostFaults) -> Result<Report, Failure> {
-    let mut cluster = Cluster::new(seed, faults);
+    run_cluster(Cluster::new(seed, faults, false), calls)
+}
+
+/// The same, and half of the calls append to lists and read them.
+///
+/// # Errors
+/// The first check that failed.
+pub fn run_lists(seed: u64, calls: usize, faults: HostFaults) -> Result<Report, Failure> {
+    run_cluster(Cluster::new(seed, faults, true), calls)
+}
+
+fn run_cluster(mut cluster: Cluster, calls: usize) -> Result<Report, Failure> {
     match cluster.run(calls) {
         Ok(()) => Ok(cluster.summary()),
         Err(message) => {
-            let shape = cluster.shape;
+            let Cluster { shape, seed, .. } = cluster;
             Err(Failure {
                 seed,
                 message: format!("hosts, {} with K = {}: {message}", shape.hosts, shape.k),
@@ -259,29 +270,8 @@ pub fn run_seed(seed: u64, calls: usize, faults: HostFaults) -> Result<Report, F
     }
 }
 
-/// The limits of all sites of a run.
-fn limits_of(random: &mut SeededRandom, shape: &Shape, faults: &HostFaults) -> SiteLimits {
-    SiteLimits {
-        held_calls_max: 10_000,
-        speculative_calls_max: if random.chance(4, 5) { 1_000 } else { 0 },
-        speculative_bytes_max: 1 << 20,
-        waiting_multi_calls_max: 10_000,
-        active_multi_calls_max: [1, 3, 64][random.below(3) as usize],
-        transaction_timeout: Some(Duration::from_millis([100, 5_000][random.below(2) as usize])),
-        write_timeout: None,
-        stop_everything: StopEverything::Never,
-        faults: faults.site,
-        result_bytes_max: 1 << 20,
-        temporary_bytes_max: 1 << 24,
-        batch_rows_min: 0,
-        undo_bytes_max: 1 << 30,
-        entry_changes_bytes_max: 64 << 20,
-        digests: shape.k > 0,
-    }
-}
-
 impl Cluster {
-    fn new(seed: u64, faults: HostFaults) -> Cluster {
+    fn new(seed: u64, faults: HostFaults, has_lists: bool) -> Cluster {
         let mut random = SeededRandom::new(seed ^ 0x05e7_e7a1);
         let shape = begin::shape_of(&mut random);
         let placement = ClusterPlacement::first(&shape).expect("the shapes fit");
@@ -290,10 +280,10 @@ impl Cluster {
             reload_after_us: 200_000,
             ..Options::default()
         };
-        let limits = limits_of(&mut random, &shape, &faults);
+        let limits = begin::limits_of(&mut random, &shape, &faults);
         let natives = Natives::new(seed);
         let empty = SimCatalog::new(Catalog::default(), &natives);
-        let made = empty.prepare_change(CatalogChange::Ddl(&codes::schema()), &natives);
+        let made = empty.prepare_change(CatalogChange::Ddl(&begin::schema(has_lists)), &natives);
         let task = made.task;
         let version = task.catalog_version;
         let catalog = SimCatalog::of(Arc::clone(&task.catalog));
@@ -335,7 +325,7 @@ impl Cluster {
             network: Network::new(),
             events: BTreeMap::new(),
             next_event: 0,
-            judge: Judge::new(accounts),
+            judge: Judge::new(accounts, lists::Lists::of_seed(seed, has_lists)),
             disturbed: BTreeMap::new(),
             report: Report::default(),
         };
@@ -574,7 +564,8 @@ impl Cluster {
                 return Err("a read at rest is not answered".to_string());
             }
             if attempt % 2 == 1 && self.judge.is_last_done() {
-                return self.read_codes();
+                self.read_codes()?;
+                return self.judge_lists();
             }
             self.run_until(self.now_us + TICK_US, |_| false)?;
         }

@@ -27,9 +27,11 @@ mod judge;
 mod renaming;
 mod takeovers;
 
+pub(crate) use answers::items;
 use answers::{reads, same_keys};
 use changes::{Beside, Requested};
 use growth::Put;
+pub(crate) use judge::cycle;
 pub use takeovers::run_with_takeovers;
 
 /// Appended after the schema: a change of it, and the one that takes it back. The third fails

@@ -1,15 +1,16 @@
 //! The cluster is formed, and has a schema and rows.
 
 use super::host::{Handed, Where};
-use super::{Cluster, FORM_US, Process, Said};
+use super::{Cluster, FORM_US, HostFaults, Process, Said, codes, judge, lists};
 use crate::plans::Request;
 use lockstep_base::random::SeededRandom;
 use lockstep_cluster::Shape;
 use lockstep_host::serving::Serving;
 use lockstep_host::several::CoordinatorCall;
-use lockstep_site::{MultiCall, MultiWork};
+use lockstep_site::{MultiCall, MultiWork, SiteLimits, StopEverything};
 use lockstep_types::HostId;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The shape of a run.
 pub(super) fn shape_of(random: &mut SeededRandom) -> Shape {
@@ -32,6 +33,37 @@ pub(super) fn shape_of(random: &mut SeededRandom) -> Shape {
     ];
     let (hosts, sites_per_host, k) = shapes[random.below(shapes.len() as u64) as usize];
     Shape { hosts, witnesses: 0, sites_per_host, partitions_per_site: 1, k }
+}
+
+/// The limits of all sites of a run.
+pub(super) fn limits_of(
+    random: &mut SeededRandom,
+    shape: &Shape,
+    faults: &HostFaults,
+) -> SiteLimits {
+    SiteLimits {
+        held_calls_max: 10_000,
+        speculative_calls_max: if random.chance(4, 5) { 1_000 } else { 0 },
+        speculative_bytes_max: 1 << 20,
+        waiting_multi_calls_max: 10_000,
+        active_multi_calls_max: [1, 3, 64][random.below(3) as usize],
+        transaction_timeout: Some(Duration::from_millis([100, 5_000][random.below(2) as usize])),
+        write_timeout: None,
+        stop_everything: StopEverything::Never,
+        faults: faults.site,
+        result_bytes_max: 1 << 20,
+        temporary_bytes_max: 1 << 24,
+        batch_rows_min: 0,
+        undo_bytes_max: 1 << 30,
+        entry_changes_bytes_max: 64 << 20,
+        digests: shape.k > 0,
+    }
+}
+
+/// The schema of a run.
+pub(super) fn schema(has_lists: bool) -> String {
+    let lists = if has_lists { lists::SCHEMA } else { "" };
+    [judge::SCHEMA, codes::SCHEMA, lists].concat()
 }
 
 impl Cluster {
@@ -86,7 +118,8 @@ impl Cluster {
         }
         let rows = self.judge.load();
         let codes = self.judge.load_codes();
-        for call in rows.into_iter().chain(codes) {
+        let lists = self.judge.load_lists();
+        for call in rows.into_iter().chain(codes).chain(lists) {
             let host = self.shared.random.below(self.processes.len() as u64) as usize;
             self.call_at(host, call);
         }

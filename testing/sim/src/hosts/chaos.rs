@@ -259,8 +259,9 @@ impl Cluster {
     fn end_session(&mut self, one: usize, other: usize) {
         let both = [one, other];
         let is_over = both.iter().any(|host| self.processes[*host].is_none());
-        // Where both had last copies, none of them could go out.
-        if is_over || self.loses_partitions || !self.may_lose(&both) {
+        // Both may have last copies: the kept seeds are of runs in which that is seldom.
+        let is_kept = self.loses_partitions && self.judge.lists.is_none();
+        if is_over || is_kept || !self.may_lose(&both) {
             return;
         }
         if self.shared.random.chance(1, 2) {

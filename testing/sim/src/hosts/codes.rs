@@ -8,17 +8,12 @@ use crate::plans::{Request, Sql};
 use lockstep_base::random::SeededRandom;
 use std::collections::BTreeMap;
 
-const SCHEMA: &str = "
+pub(super) const SCHEMA: &str = "
 CREATE TABLE codes (id BIGINT NOT NULL, code BIGINT NOT NULL, mark BIGINT NOT NULL,
   PRIMARY KEY (id));
 PARTITION TABLE codes ON COLUMN id;
 CREATE GLOBAL UNIQUE INDEX codes_by_code ON codes (code);
 ";
-
-/// The schema of the whole workload.
-pub(super) fn schema() -> String {
-    [super::judge::SCHEMA, SCHEMA].concat()
-}
 
 /// Codes of one account.
 const CODES: i64 = 1_000_000;

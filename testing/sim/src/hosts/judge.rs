@@ -3,6 +3,7 @@
 
 use super::Answer;
 use super::codes::Code;
+use super::lists::Lists;
 use crate::plans::{Request, Sql, invocation_of};
 use lockstep_base::bytes::ByteReader;
 use lockstep_base::random::SeededRandom;
@@ -44,6 +45,8 @@ pub(super) enum Kind {
     ReadCode(i64, i64, i64),
     /// Between two accounts.
     Move(i64, i64),
+    /// Appends to lists and reads them.
+    Lists,
     /// Changes one account, and then breaks a key of another one.
     Broken,
     ReadOne(i64),
@@ -94,6 +97,8 @@ pub(super) struct Judge {
     pub(super) codes: Vec<Code>,
     /// By read of a code that found one, the account.
     pub(super) found_codes: BTreeMap<usize, i64>,
+    /// Where the run has lists, what was done to them.
+    pub(super) lists: Option<Lists>,
     /// By account, the moves that were read of it alone.
     moves: BTreeMap<i64, Vec<Vec<i64>>>,
     pub(super) outstanding: usize,
@@ -104,7 +109,7 @@ pub(super) struct Judge {
 }
 
 impl Judge {
-    pub(super) fn new(accounts: i64) -> Judge {
+    pub(super) fn new(accounts: i64, lists: Option<Lists>) -> Judge {
         let zeros = vec![0; accounts as usize];
         Judge {
             accounts,
@@ -115,6 +120,7 @@ impl Judge {
             found: BTreeMap::new(),
             codes: vec![Code::default(); accounts as usize],
             found_codes: BTreeMap::new(),
+            lists,
             moves: BTreeMap::new(),
             outstanding: 0,
             why: String::new(),
@@ -180,6 +186,9 @@ impl Judge {
 
     /// A call of a client.
     pub(super) fn call(&mut self, random: &mut SeededRandom) -> (usize, Request) {
+        if let Some(call) = self.call_lists(random) {
+            return call;
+        }
         let mut account = || random.below(self.accounts as u64) as i64;
         let (from, to) = (account(), account());
         let amount = random.between(1, 50);
@@ -272,8 +281,10 @@ impl Judge {
         *known = Some(end);
         self.outstanding -= 1;
         self.ended[end as usize] += 1;
-        if let Kind::ChangeCode(account, number) = self.calls[call].kind {
-            self.code_changed(account, number, end);
+        match self.calls[call].kind {
+            Kind::ChangeCode(account, number) => self.code_changed(account, number, end),
+            Kind::Lists => self.lists_ended(call, end),
+            _ => {}
         }
         Ok(())
     }
@@ -312,6 +323,7 @@ impl Judge {
             }
             Kind::ReadMoves => self.judge_moves(&rows(), |_| true),
             Kind::ChangeCode(..) => Ok(()),
+            Kind::Lists => self.lists_answered(call, &answer.tables),
             Kind::ReadCode(account, number, least) => {
                 self.judge_code(call, (account, number, least), &rows())
             }

@@ -105,10 +105,12 @@ pub struct Report {
     pub returned_leaders: u64,
     /// Runs that ended with more lost than the cluster survives.
     pub stuck: u64,
+    /// Edges of the order of transactions over lists.
+    pub edges: u64,
 }
 
 impl Report {
-    fn numbers(&mut self) -> [&mut u64; 38] {
+    fn numbers(&mut self) -> [&mut u64; 39] {
         [
             &mut self.answered,
             &mut self.failed,
@@ -148,6 +150,7 @@ impl Report {
             &mut self.reloads,
             &mut self.returned_leaders,
             &mut self.stuck,
+            &mut self.edges,
         ]
     }
 
@@ -175,7 +178,7 @@ impl fmt::Display for Report {
              by themselves, {} started again, {} joined; \
              {} loads of copies begun, {} of them again, {} too slow, {} ended, {} copies in sync \
              again, {} at hosts that stayed, {} leaders at hosts that came back; {} runs lost too \
-             much",
+             much; {} edges between transactions over lists without a cycle",
             self.answered,
             self.failed,
             self.unknown,
@@ -213,7 +216,8 @@ impl fmt::Display for Report {
             self.in_sync,
             self.reloads,
             self.returned_leaders,
-            self.stuck
+            self.stuck,
+            self.edges
         )
     }
 }

@@ -72,7 +72,7 @@ fn parse(text: &str) -> Vec<i64> {
 }
 
 /// The numbers of the list in a table of one row and column.
-pub(super) fn items(table: &TableView<'_>) -> Vec<i64> {
+pub(crate) fn items(table: &TableView<'_>) -> Vec<i64> {
     let mut values = Vec::new();
     if let Some(Ok(row)) = table.rows().next() {
         let _ = row.read_into(&mut values);

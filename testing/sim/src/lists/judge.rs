@@ -244,7 +244,7 @@ fn key_of(step: &Step) -> Option<i64> {
 
 /// Nodes that are left when those without predecessors are taken away one by one: a cycle is
 /// among them.
-fn cycle(nodes: usize, edges: &[(usize, usize)]) -> Option<Vec<usize>> {
+pub(crate) fn cycle(nodes: usize, edges: &[(usize, usize)]) -> Option<Vec<usize>> {
     let mut successors = vec![Vec::new(); nodes];
     let mut incoming = vec![0usize; nodes];
     for (from, to) in edges {

@@ -2,8 +2,8 @@
 //! must notice.
 
 use super::kept_seeds;
-use lockstep_sim::hosts::{HostFaults, Report, run_seed};
-use lockstep_sim::{Faults, ReplicaFaults};
+use lockstep_sim::hosts::{HostFaults, Report, run_lists, run_seed};
+use lockstep_sim::{Failure, Faults, ReplicaFaults};
 
 const CALLS: usize = 300;
 
@@ -38,11 +38,25 @@ fn nothing_is_lost_and_nothing_is_stale_whichever_host_is_lost() {
 }
 
 #[test]
+fn transactions_over_lists_have_an_order_whichever_host_is_lost() {
+    let mut sum = Report::default();
+    for seed in 1..=100 {
+        let report = run_lists(seed, CALLS, HostFaults::default());
+        sum.add(&report.unwrap_or_else(|failure| panic!("{failure}")));
+    }
+    println!("{sum}");
+    assert!(sum.answered > 10_000 && sum.unknown > 50 && sum.edges > 1_000_000, "{sum:?}");
+    assert!(sum.leaders > 30 && sum.coordinators > 10 && sum.returned_leaders > 50, "{sum:?}");
+}
+
+#[test]
 fn the_same_seed_gives_the_same_run_of_hosts() {
     for seed in [5, 77] {
-        let run = || run_seed(seed, CALLS, HostFaults::default());
-        let first = run().unwrap_or_else(|failure| panic!("{failure}"));
-        assert_eq!(first, run().unwrap_or_else(|failure| panic!("{failure}")));
+        for run in [run_seed, run_lists] {
+            let run = || run(seed, CALLS, HostFaults::default());
+            let first = run().unwrap_or_else(|failure| panic!("{failure}"));
+            assert_eq!(first, run().unwrap_or_else(|failure| panic!("{failure}")));
+        }
     }
 }
 
@@ -56,10 +70,12 @@ fn seeds_of_hosts_that_failed_once_pass() {
     }
 }
 
+type Run = fn(u64, usize, HostFaults) -> Result<Report, Failure>;
+
 /// The first seed that a judge catches; a failed assertion of the code under test counts.
-fn caught(faults: HostFaults) -> Option<String> {
+fn caught(run: Run, faults: HostFaults) -> Option<String> {
     (1..=3_000).find_map(|seed| {
-        let run = || run_seed(seed, CALLS, faults).err().map(|failure| failure.to_string());
+        let run = || run(seed, CALLS, faults).err().map(|failure| failure.to_string());
         std::panic::catch_unwind(run).unwrap_or_else(|_| Some(format!("seed {seed}: a panic")))
     })
 }
@@ -98,7 +114,7 @@ fn faults_of_hosts_are_caught() {
         ),
     ]
     .map(|(name, faults)| {
-        let caught = caught(faults);
+        let caught = caught(run_seed, faults);
         println!("{name}: {caught:?}");
         (name, caught)
     });
@@ -106,4 +122,16 @@ fn faults_of_hosts_are_caught() {
     for (name, caught) in caught {
         assert!(caught.is_some(), "{name} goes unnoticed");
     }
+}
+
+/// These leave all appends in place, and only the order of the transactions is wrong.
+#[test]
+fn reads_that_are_stale_are_caught_by_the_order_of_transactions() {
+    let lease = lockstep_cluster::Faults { serve_after_lease: true, ..Default::default() };
+    let faults = HostFaults { cluster: lease, ..HostFaults::default() };
+    let found = (1..=3_000).find_map(|seed| {
+        let failure = run_lists(seed, CALLS, faults).err()?.to_string();
+        failure.contains("no serial order").then_some(failure)
+    });
+    assert!(found.is_some(), "serve_after_lease goes unnoticed");
 }
