@@ -108,9 +108,17 @@ fn three_processes_are_one_database_until_one_is_gone() {
 
 /// What `admin cluster --json` shows at a host.
 pub fn shown(host: &Host) -> serde_json::Value {
+    answered(host).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// What a host answers to `admin cluster --json`.
+///
+/// # Errors
+/// What the command printed, if the host did not answer it.
+fn answered(host: &Host) -> Result<serde_json::Value, String> {
     let shown = lockstep(&["admin", "cluster", "--json", "--server", &host.admin()], "");
     serde_json::from_slice(&shown.stdout)
-        .unwrap_or_else(|error| panic!("{error}: {} {}", text(&shown.stdout), text(&shown.stderr)))
+        .map_err(|error| format!("{error}: {} {}", text(&shown.stdout), text(&shown.stderr)))
 }
 
 #[test]
@@ -208,15 +216,16 @@ fn signal(host: &Host, name: &str) {
     assert!(sent.success(), "{name} is sent");
 }
 
-/// Waits until a host shows its cluster in a certain way.
+/// Waits until a host shows its cluster in a certain way. A call without an answer is made again:
+/// a host that finds itself out closes the connections of the calls that wait there.
 pub fn until(host: &Host, what: &str, is_so: impl Fn(&serde_json::Value) -> bool) {
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
-        let now = shown(host);
-        if is_so(&now) {
+        let now = answered(host);
+        if now.as_ref().is_ok_and(&is_so) {
             return;
         }
-        assert!(Instant::now() < deadline, "never: {what}: {now}");
+        assert!(Instant::now() < deadline, "never: {what}: {now:?}");
     }
 }
 
