@@ -7,7 +7,8 @@
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::{Duration, Instant};
 
 use crate::check;
 
@@ -140,6 +141,8 @@ fn run_rust(root: &Path) -> Result<Counts, String> {
     }
     // One test traces the system calls of a host. Where that is not allowed, it says so.
     require("strace", "strace")?;
+    // A build prints nothing that is counted, and may take long.
+    succeed(root, Command::new("cargo").args(["test", "--workspace", "--no-run"]))?;
     let mut command = Command::new("cargo");
     command.args(["test", "--workspace", "--no-fail-fast"]).env("LOCKSTEP_REQUIRE_POSTGRES", "1");
     counted(root, &mut command)
@@ -224,8 +227,9 @@ fn run_golden(root: &Path) -> Result<Counts, String> {
 
 fn run_instructions(root: &Path) -> Result<Counts, String> {
     require("valgrind", "valgrind")?;
-    let arguments = ["run", "--release", "-p", "lockstep-bench-sim", "--bin", "bench-instructions"];
-    counted(root, Command::new("cargo").args(arguments))
+    let program = ["--release", "-p", "lockstep-bench-sim", "--bin", "bench-instructions"];
+    succeed(root, Command::new("cargo").arg("build").args(program))?;
+    counted(root, Command::new("cargo").arg("run").args(program))
 }
 
 /// Builds the server with the procedures that only tests call, unless LOCKSTEP_BINARY names one
@@ -303,24 +307,64 @@ fn succeed(root: &Path, command: &mut Command) -> Result<(), String> {
     if status.success() { Ok(()) } else { Err(format!("{command:?}: {status}")) }
 }
 
-/// Runs a command, passes its output on and adds up the counts in it.
+/// How long a suite may print nothing before it counts as hanging.
+const SILENCE_MAX: Duration = Duration::from_secs(600);
+
+/// Runs a command, passes its output on and adds up the counts in it. One that hangs is ended, so
+/// that the suites after it run and its failure is counted.
 fn counted(root: &Path, command: &mut Command) -> Result<Counts, String> {
+    counted_within(root, command, SILENCE_MAX)
+}
+
+/// [`counted`] for a command that hangs when it prints nothing for `silence_max`.
+fn counted_within(
+    root: &Path,
+    command: &mut Command,
+    silence_max: Duration,
+) -> Result<Counts, String> {
     let mut child = command
         .current_dir(root)
         .stdout(Stdio::piped())
         .spawn()
         .map_err(|e| format!("{command:?}: {e}"))?;
     let output = child.stdout.take().ok_or("a child without its output")?;
+    let (sender, lines) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(output).lines() {
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
     let mut counts = Counts::default();
-    for line in BufReader::new(output).lines() {
-        let line = line.map_err(|e| format!("output of {command:?}: {e}"))?;
-        println!("{line}");
-        if let Some(found) = parse_counts(&line) {
-            counts.add(found);
+    loop {
+        match lines.recv_timeout(silence_max) {
+            Ok(line) => {
+                let line = line.map_err(|e| format!("output of {command:?}: {e}"))?;
+                println!("{line}");
+                counts.add(parse_counts(&line).unwrap_or_default());
+            }
+            Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) => {
+                let silence_s = silence_max.as_secs();
+                println!("nothing was printed for {silence_s} s: {command:?} hangs and is ended");
+                end_with_children(child.id());
+                counts.failed += 1;
+                break;
+            }
         }
     }
     let status = child.wait().map_err(|e| format!("{command:?}: {e}"))?;
     Ok(with_outcome(counts, status.success()))
+}
+
+/// Ends a process and everything that it started. A group of its own would be simpler, but then
+/// Ctrl-C in a terminal would not reach it.
+fn end_with_children(process: u32) {
+    let children = Command::new("ps").args(["-o", "pid=", "--ppid", &process.to_string()]).output();
+    let _ = Command::new("kill").args(["-KILL", &process.to_string()]).status();
+    let children = children.map_or(String::new(), |it| String::from_utf8_lossy(&it.stdout).into());
+    children.split_whitespace().filter_map(|it| it.parse().ok()).for_each(end_with_children);
 }
 
 /// A suite that ended badly, or counted nothing, has failed even if no test says so.
@@ -402,6 +446,11 @@ mod tests {
         let counts = counted(root, Command::new("sh").args(["-c", script]));
         assert_eq!(counts, Ok(Counts { passed: 3, failed: 1, skipped: 0 }));
         assert!(counted(root, &mut Command::new("no-such-program-here")).is_err());
+        // A test that hangs, in a process that the command started.
+        let script = "echo 'suite a: 2 passed, 0 failed'; sleep 1000; echo never";
+        let silence_max = Duration::from_millis(300);
+        let counts = counted_within(root, Command::new("sh").args(["-c", script]), silence_max);
+        assert_eq!(counts, Ok(Counts { passed: 2, failed: 1, skipped: 0 }));
         assert!(succeed(root, &mut Command::new("false")).is_err());
     }
 }
