@@ -125,9 +125,8 @@ impl<K: Ord + Copy, V> GrowingMap<K, V> {
 
     /// The entry with the greatest key, to be changed.
     pub fn last_mut(&mut self) -> Option<(K, &mut V)> {
-        let used = |(key, value): &mut (K, Option<V>)| value.is_some().then_some(*key);
-        let key = self.entries.iter_mut().rev().find_map(used)?;
-        Some((key, self.get_mut(key)?))
+        let mut last_first = self.entries.iter_mut().rev();
+        last_first.find_map(|(key, value)| Some((*key, value.as_mut()?)))
     }
 
     /// All entries in the order of their keys.

@@ -361,8 +361,8 @@ impl<O, C: Clone> Coordinator<O, C> {
     /// Decides what can be decided, in order.
     pub(crate) fn decide_all(&mut self, outputs: &mut Vec<CoordinatorOutput<O, C>>) {
         while let Some(transaction) = self.initiator.next_decidable() {
-            if self.one_rounds.contains(transaction) {
-                self.decide_one_round(transaction, outputs);
+            if let Some(ended) = self.one_rounds.remove(transaction) {
+                self.decide_one_round(transaction, ended, outputs);
                 continue;
             }
             let (outcome, tables) = match self.merge(transaction) {

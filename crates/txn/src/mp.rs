@@ -23,11 +23,13 @@ use std::collections::VecDeque;
 
 mod abandon;
 mod active;
+mod decide;
 mod invariants;
 mod late;
 mod reopened;
 
-use active::{Active, Participant, Stage};
+use active::{Active, Participant, Participants, Stage};
+use decide::note_decidable;
 
 /// A message's partition and its number in the stream of messages to that partition (from 1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,12 +143,8 @@ impl<C> MultiPartitionInitiator<C> {
         }
         let Waiting { call, exclusive } = self.waiting.pop_front()?;
         let transaction = self.clock.next(now_ms);
-        debug_assert!(
-            self.spare_participants.last().is_none_or(Vec::is_empty),
-            "kept lists are empty"
-        );
         let active = Active {
-            participants: self.spare_participants.pop().unwrap_or_default(),
+            participants: Participants::for_count(0, Vec::new),
             outstanding: 0,
             waits_for: 0,
             round: 0,
@@ -165,7 +163,9 @@ impl<C> MultiPartitionInitiator<C> {
         assert!(active.round == 0 && active.participants.is_empty(), "partitions are named once");
         assert!(!partitions.is_empty(), "a transaction runs somewhere");
         assert!(partitions.is_sorted_by(|a, b| a < b), "each partition is named once, in order");
-        active.participants.reserve(partitions.len());
+        let spare = &mut self.spare_participants;
+        let memory = || spare.pop().unwrap_or_default();
+        active.participants = Participants::for_count(partitions.len(), memory);
         for partition in partitions {
             let queue = &mut self.queues[partition.index()];
             active.waits_for += usize::from(!queue.is_empty());
@@ -234,7 +234,7 @@ impl<C> MultiPartitionInitiator<C> {
         active.round += 1;
         active.stage = if last { Stage::Last } else { Stage::Running };
         let mut known = 0;
-        for participant in &mut active.participants {
+        for participant in active.participants.iter_mut() {
             let named = partitions.binary_search(&participant.partition).is_ok();
             known += usize::from(named);
             participant.in_round = first || named;
@@ -281,132 +281,6 @@ impl<C> MultiPartitionInitiator<C> {
         self.get(transaction).is_some_and(|a| a.stage == Stage::Running && a.is_complete())
     }
 
-    /// The first transaction whose last round is complete and that no earlier one holds back.
-    pub fn next_decidable(&self) -> Option<TransactionId> {
-        self.decidable.last().copied()
-    }
-
-    /// The transaction is decided: who must hear it. With `acknowledged`, it is over only when
-    /// every participant has said that it heard ([`Self::acknowledge`]).
-    pub fn decide(
-        &mut self,
-        transaction: TransactionId,
-        commit: bool,
-        acknowledged: bool,
-    ) -> Vec<Addressed> {
-        let mut addressed = Vec::new();
-        self.decide_into(transaction, commit, acknowledged, &mut addressed);
-        addressed
-    }
-
-    /// [`Self::decide`], with the addresses in a list that is empty.
-    pub fn decide_into(
-        &mut self,
-        transaction: TransactionId,
-        commit: bool,
-        acknowledged: bool,
-        addressed: &mut Vec<Addressed>,
-    ) {
-        assert!(addressed.is_empty(), "the list is given empty");
-        let active = self.active.get_mut(transaction);
-        let active = active.expect("a decision belongs to a transaction");
-        assert!(active.is_complete(), "all answers are in before the decision");
-        assert_eq!(active.waits_for, 0, "every earlier transaction of its partitions is decided");
-        assert_ne!(active.stage, Stage::Deciding, "a transaction is decided once");
-        self.decidable.retain(|decidable| *decidable != transaction);
-        if active.round == 0 {
-            assert!(
-                active.participants.is_empty(),
-                "the transaction that takes its position begins a round"
-            );
-            self.active.remove(transaction);
-            return;
-        }
-        if !commit {
-            self.void_answers(transaction);
-        }
-        let active = self.active.get_mut(transaction).expect("it was looked at");
-        let decision = |p: &mut Participant| {
-            p.outstanding = acknowledged;
-            address(&mut self.sent, &self.runs, &self.epochs, p.partition)
-        };
-        addressed.extend(active.participants.iter_mut().map(decision));
-        match acknowledged {
-            true => {
-                active.stage = Stage::Deciding;
-                active.outstanding = active.participants.len();
-            }
-            false => self.leave(transaction),
-        }
-    }
-
-    /// An abort begins a run of its partitions: what later transactions got there is void.
-    fn void_answers(&mut self, transaction: TransactionId) {
-        let active = self.get(transaction).expect("it is in progress");
-        // Where it was not sent, none after it was sent either.
-        let addressed = active.participants.iter().filter(|participant| !participant.late);
-        let partitions: Vec<PartitionId> =
-            addressed.map(|participant| participant.partition).collect();
-        for partition in partitions {
-            self.runs[partition.index()] += 1;
-            let run = self.runs[partition.index()];
-            let queue = &self.queues[partition.index()];
-            let place = queue.iter().position(|queued| *queued == transaction);
-            let place = place.expect("it is in the queue of a participant");
-            for later in queue.iter().skip(place + 1) {
-                let active =
-                    self.active.get_mut(*later).expect("a transaction in a queue is in progress");
-                assert!(active.waits_for > 0, "nothing is decided after what is undecided");
-                let place = active.place(partition).expect("it is in the queue of a participant");
-                let participant = &mut active.participants[place];
-                participant.least_run = run;
-                active.outstanding += usize::from(participant.in_round);
-                active.outstanding -= usize::from(participant.outstanding);
-                participant.outstanding = participant.in_round;
-            }
-        }
-    }
-
-    /// The transaction is over: the next one comes to the front.
-    fn leave(&mut self, transaction: TransactionId) {
-        let mut active = self.active.remove(transaction).expect("it was in progress");
-        for participant in active.participants.drain(..) {
-            let queue = &mut self.queues[participant.partition.index()];
-            let place = queue.iter().position(|queued| *queued == transaction);
-            let place = place.expect("it is in the queue of a participant");
-            queue.remove(place);
-            // None comes to the front when one that is not there leaves.
-            let Some(next) = queue.front().filter(|_| place == 0) else { continue };
-            let active =
-                self.active.get_mut(*next).expect("a transaction in a queue is in progress");
-            debug_assert!(active.waits_for > 0, "who was not at the front waited there");
-            active.waits_for -= 1;
-            if active.is_decidable() {
-                note_decidable(&mut self.decidable, *next);
-            }
-        }
-        if self.spare_participants.len() < SPARE_LISTS {
-            self.spare_participants.push(active.participants);
-        }
-    }
-
-    /// A participant heard the decision.
-    pub fn acknowledge(
-        &mut self,
-        transaction: TransactionId,
-        partition: PartitionId,
-    ) -> RoundProgress {
-        let Some(active) = self.active.get_mut(transaction) else { return RoundProgress::Stale };
-        if active.stage != Stage::Deciding || !active.settle(partition, u64::MAX) {
-            return RoundProgress::Stale;
-        }
-        if !active.is_complete() {
-            return RoundProgress::Pending;
-        }
-        self.leave(transaction);
-        RoundProgress::Complete
-    }
-
     /// Number of calls that wait.
     pub fn waiting_count(&self) -> usize {
         self.waiting.len()
@@ -429,15 +303,6 @@ impl<C> MultiPartitionInitiator<C> {
 
 /// Empty lists that are kept.
 const SPARE_LISTS: usize = 1024;
-
-/// Lists a transaction at its place, unless it is listed.
-fn note_decidable(decidable: &mut Vec<TransactionId>, transaction: TransactionId) {
-    // There is hardly ever more than one.
-    let place = decidable.partition_point(|listed| *listed > transaction);
-    if decidable.get(place) != Some(&transaction) {
-        decidable.insert(place, transaction);
-    }
-}
 
 /// Numbers the next message to a partition.
 fn address(sent: &mut [u64], runs: &[u64], epochs: &[u64], partition: PartitionId) -> Addressed {

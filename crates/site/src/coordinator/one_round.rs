@@ -22,14 +22,22 @@ pub(super) struct OneRound<O> {
     origin: O,
     call: Arc<OneRoundCall>,
     /// The answers so far. One that an abort made void gives way to the next.
-    answers: Vec<(PartitionId, OneRoundAnswer)>,
+    answers: Vec<Answer>,
     begun_us: i64,
+}
+
+/// An answer of a partition. The result comes first: moved as a whole, it is written and read by
+/// the same steps, which a processor passes on without waiting.
+#[repr(C)]
+struct Answer {
+    result: OneRoundAnswer,
+    partition: PartitionId,
 }
 
 /// Empty lists, kept for their memory.
 #[derive(Default)]
 pub(super) struct Spare {
-    answers: Vec<Vec<(PartitionId, OneRoundAnswer)>>,
+    answers: Vec<Vec<Answer>>,
     pub(super) addressed: Vec<Addressed>,
     pub(super) partitions: Vec<PartitionId>,
 }
@@ -134,19 +142,22 @@ impl<O, C: Clone> Coordinator<O, C> {
 
     /// Sends what is held back now, answered by the others or not.
     pub fn send_late(&mut self, outputs: &mut Vec<CoordinatorOutput<O, C>>) {
+        let Some(near) = self.near else { return };
         while let Some((transaction, call)) = self.late.pop_front() {
-            self.send_one_late(transaction, call, outputs);
+            let address = self.initiator.address_late(transaction, near);
+            self.send_one_late(transaction, call, address, outputs);
         }
     }
 
     /// Sends what is held back and need not be any longer. In the order of the transactions: one
     /// waits for all before it.
     pub(super) fn send_ready_late(&mut self, outputs: &mut Vec<CoordinatorOutput<O, C>>) {
+        let Some(near) = self.near else { return };
         while let Some((front, _)) = self.late.front()
-            && self.initiator.awaits_only_late(*front)
+            && let Some(address) = self.initiator.address_ready_late(*front, near)
+            && let Some((transaction, call)) = self.late.pop_front()
         {
-            let Some((transaction, call)) = self.late.pop_front() else { return };
-            self.send_one_late(transaction, call, outputs);
+            self.send_one_late(transaction, call, address, outputs);
         }
     }
 
@@ -154,11 +165,10 @@ impl<O, C: Clone> Coordinator<O, C> {
         &mut self,
         transaction: TransactionId,
         call: Arc<OneRoundCall>,
+        address: Addressed,
         outputs: &mut Vec<CoordinatorOutput<O, C>>,
     ) {
-        let near = self.near.expect("only its part is held back");
         debug_assert!(self.one_rounds.contains(transaction), "a call that ended has no part left");
-        let address = self.initiator.address_late(transaction, near);
         let message = ToPartition::OneRound { transaction, last: true, call };
         outputs.push(CoordinatorOutput::Send(numbered(address, message)));
     }
@@ -178,14 +188,20 @@ impl<O, C: Clone> Coordinator<O, C> {
         }
         let in_progress = self.one_rounds.get_mut(transaction).expect("it is in progress");
         in_progress.take(partition, result);
-        self.send_ready_late(outputs);
+        // Only the answer that the first one lacks lets any be sent.
+        if self.late.front().is_some_and(|(front, _)| *front == transaction) {
+            self.send_ready_late(outputs);
+        }
         if self.faults.drop_vote() && progress == RoundProgress::Pending {
             self.send_late(outputs);
             self.pretend_one_round(transaction);
         }
         // With nothing speculating, no round is said to be the last.
-        if self.stop_everything && self.initiator.may_go_on(transaction) {
-            self.decide_one_round(transaction, outputs);
+        if self.stop_everything
+            && self.initiator.may_go_on(transaction)
+            && let Some(ended) = self.one_rounds.remove(transaction)
+        {
+            self.decide_one_round(transaction, ended, outputs);
         }
         self.decide_all(outputs);
     }
@@ -208,10 +224,10 @@ impl<O, C: Clone> Coordinator<O, C> {
     pub(super) fn decide_one_round(
         &mut self,
         transaction: TransactionId,
+        mut ended: OneRound<O>,
         outputs: &mut Vec<CoordinatorOutput<O, C>>,
     ) {
         let last = !self.stop_everything;
-        let mut ended = self.one_rounds.remove(transaction).expect("it is in progress");
         let result = ended.result(self.limits.result_bytes);
         let commit = result.is_ok();
         if commit {
@@ -299,17 +315,17 @@ impl<O> OneRound<O> {
         assert!(self.call.participants().iter().all(takes_part), "its partitions are ordered");
         assert!(self.call.writers().iter().all(takes_part), "who writes takes part");
         assert!(self.answers.len() <= participants.len(), "a participant has one answer");
-        for (number, (partition, _)) in self.answers.iter().enumerate() {
+        for (number, Answer { partition, .. }) in self.answers.iter().enumerate() {
             assert!(takes_part(partition), "only participants answer");
             let others = &self.answers[number + 1..];
-            assert!(others.iter().all(|(other, _)| other != partition), "one answer each");
+            assert!(others.iter().all(|other| other.partition != *partition), "one answer each");
         }
     }
 
     fn take(&mut self, partition: PartitionId, result: OneRoundAnswer) {
-        match self.answers.iter_mut().find(|(answered, _)| *answered == partition) {
-            Some((_, before)) => *before = result,
-            None => self.answers.push((partition, result)),
+        match self.answers.iter_mut().find(|answer| answer.partition == partition) {
+            Some(answer) => answer.result = result,
+            None => self.answers.push(Answer { result, partition }),
         }
     }
 
@@ -317,9 +333,8 @@ impl<O> OneRound<O> {
     /// that write have said yes, or committed without their votes.
     fn is_known_by_decision(&self, commit: bool, voted: bool) -> bool {
         let writers = self.call.writers();
-        let said_no = |(partition, answer): &(PartitionId, OneRoundAnswer)| {
-            answer.is_err() && writers.contains(partition)
-        };
+        let said_no =
+            |answer: &Answer| answer.result.is_err() && writers.contains(&answer.partition);
         match commit {
             _ if writers.is_empty() => false,
             true => !voted,
@@ -332,8 +347,8 @@ impl<O> OneRound<O> {
     fn result(&mut self, limit_bytes: usize) -> OneRoundAnswer {
         let mut failure: Option<(bool, PartitionId, &Failure)> = None;
         let mut bytes = 0;
-        for (partition, answer) in &self.answers {
-            match answer {
+        for Answer { partition, result } in &self.answers {
+            match result {
                 Ok(tables) => bytes += tables.len(),
                 Err(error) => {
                     let only_entries = !self.call.runs_statements(*partition);
@@ -351,15 +366,11 @@ impl<O> OneRound<O> {
             return Err(Box::new(failure));
         }
         let mut order = self.call.answer_order();
-        let tables_of = |answers: &mut Vec<(PartitionId, OneRoundAnswer)>, partition| {
-            let answer = answers.iter_mut().find(|(answered, _)| *answered == partition);
-            answer.and_then(|(_, answer)| answer.as_mut().ok()).map(std::mem::take)
-        };
-        let first = order.next().and_then(|first| tables_of(&mut self.answers, first));
-        let mut joined = first.unwrap_or_default();
+        let mut joined =
+            order.next().map(|at| take_tables(&mut self.answers, at)).unwrap_or_default();
         for partition in order {
-            let answer = self.answers.iter().find(|(answered, _)| *answered == partition);
-            if let Some((_, Ok(tables))) = answer {
+            let answer = self.answers.iter().find(|answer| answer.partition == partition);
+            if let Some(Answer { result: Ok(tables), .. }) = answer {
                 joined.extend_from_slice(tables);
             }
         }
@@ -368,10 +379,15 @@ impl<O> OneRound<O> {
 
     /// What is left of a partition's answer: it gets the memory back.
     fn memory_of(&mut self, partition: PartitionId) -> Vec<u8> {
-        let answer = self.answers.iter_mut().find(|(answered, _)| *answered == partition);
-        let answer = answer.and_then(|(_, answer)| answer.as_mut().ok());
-        let mut memory = answer.map(std::mem::take).unwrap_or_default();
+        let mut memory = take_tables(&mut self.answers, partition);
         memory.clear();
         memory
     }
+}
+
+/// The tables of a partition's answer, which loses them; nothing of a failure.
+fn take_tables(answers: &mut [Answer], partition: PartitionId) -> Vec<u8> {
+    let answer = answers.iter_mut().find(|answer| answer.partition == partition);
+    let tables = answer.and_then(|answer| answer.result.as_mut().ok());
+    tables.map(std::mem::take).unwrap_or_default()
 }

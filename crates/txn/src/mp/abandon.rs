@@ -1,5 +1,6 @@
 //! Transactions that end before their turn.
 
+use super::decide::forget_decidable;
 use super::{Active, Addressed, MultiPartitionInitiator, Participant, Stage, address};
 use lockstep_types::{PartitionId, TransactionId};
 
@@ -11,13 +12,13 @@ impl<C> MultiPartitionInitiator<C> {
         let active = self.get(transaction).expect("a decision belongs to a transaction");
         assert_ne!(active.stage, Stage::Deciding, "a transaction is decided once");
         assert!(active.round > 0, "who has not begun is decided at once");
-        self.decidable.retain(|decidable| *decidable != transaction);
+        forget_decidable(&mut self.decidable, transaction);
         self.void_answers(transaction);
-        let participants = &self.active.get(transaction).expect("it was looked at").participants;
+        let active = self.active.remove(transaction).expect("it was looked at");
         let (sent, runs, epochs) = (&mut self.sent, &self.runs, &self.epochs);
-        let addressed = participants.iter().filter(|participant| !participant.late);
+        let addressed = active.participants.iter().filter(|participant| !participant.late);
         let addressed = addressed.map(|p| address(sent, runs, epochs, p.partition)).collect();
-        self.leave(transaction);
+        self.leave(transaction, active);
         addressed
     }
 

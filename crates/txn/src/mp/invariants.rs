@@ -50,7 +50,7 @@ impl<C> MultiPartitionInitiator<C> {
             active.waits_for, waits_for,
             "a transaction waits where an earlier one is undecided"
         );
-        for participant in participants {
+        for participant in participants.iter() {
             let deciding = active.stage == Stage::Deciding;
             assert!(
                 !participant.outstanding || participant.in_round || deciding,

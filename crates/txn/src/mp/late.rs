@@ -8,21 +8,36 @@ impl<C> MultiPartitionInitiator<C> {
     /// and is after this transaction must not have been addressed there yet.
     pub fn address_late(&mut self, transaction: TransactionId, late: PartitionId) -> Addressed {
         let active = self.active.get_mut(transaction).expect("a round belongs to a transaction");
-        let place = active.place(late).expect("it is a participant");
-        let participant = &mut active.participants[place];
+        active.is_addressed(late);
+        address(&mut self.sent, &self.runs, &self.epochs, late)
+    }
+
+    /// The same when all others have answered; nothing while they have not.
+    pub fn address_ready_late(
+        &mut self,
+        transaction: TransactionId,
+        late: PartitionId,
+    ) -> Option<Addressed> {
+        let active = self.active.get_mut(transaction)?;
+        if active.outstanding != active.participants.iter().filter(|p| p.late).count() {
+            return None;
+        }
+        active.is_addressed(late);
+        Some(address(&mut self.sent, &self.runs, &self.epochs, late))
+    }
+}
+
+impl Active {
+    /// A participant that was left out is addressed now.
+    fn is_addressed(&mut self, late: PartitionId) {
+        let place = self.place(late).expect("it is a participant");
+        let participant = &mut self.participants[place];
         assert!(participant.late, "it is addressed once");
         debug_assert!(
             participant.outstanding && participant.in_round,
             "who was not addressed owes an answer to the round"
         );
         participant.late = false;
-        address(&mut self.sent, &self.runs, &self.epochs, late)
-    }
-
-    /// Whether all have answered but one that is not addressed yet, if there is one.
-    pub fn awaits_only_late(&self, transaction: TransactionId) -> bool {
-        let late = |active: &Active| active.participants.iter().filter(|p| p.late).count();
-        self.get(transaction).is_some_and(|active| active.outstanding == late(active))
     }
 }
 
@@ -49,17 +64,16 @@ mod tests {
         };
         let mut initiator = MultiPartitionInitiator::new(2, LIMITS);
         let (first, second) = (begin(&mut initiator), begin(&mut initiator));
-        assert!(!initiator.awaits_only_late(first));
+        assert_eq!(initiator.address_ready_late(first, A), None);
         assert_eq!(initiator.answer(first, 1, A, 0), RoundProgress::Stale);
         assert_eq!(initiator.answer(second, 1, B, 0), RoundProgress::Pending);
         // What was not sent to A is no news there, and begins no run.
         let addressed = initiator.abandon(first);
         assert_eq!(addressed, [Addressed { partition: B, number: 3, run: 1, epoch: 0 }]);
-        assert!(!initiator.awaits_only_late(second));
+        assert_eq!(initiator.address_ready_late(second, A), None);
         assert_eq!(initiator.answer(second, 1, B, 1), RoundProgress::Pending);
-        assert!(initiator.awaits_only_late(second));
-        let late = initiator.address_late(second, A);
-        assert_eq!(late, Addressed { partition: A, number: 1, run: 0, epoch: 0 });
+        let late = initiator.address_ready_late(second, A);
+        assert_eq!(late, Some(Addressed { partition: A, number: 1, run: 0, epoch: 0 }));
         assert_eq!(initiator.answer(second, 1, A, 0), RoundProgress::Complete);
         assert_eq!(initiator.next_decidable(), Some(second));
     }
