@@ -75,6 +75,9 @@ pub fn ring<T: Send>(capacity: usize) -> (Producer<T>, Consumer<T>) {
 /// So many slots ahead the memory of one is asked for, for it is with the other core.
 const SLOTS_AHEAD: usize = 4;
 
+/// The same for slots that are read, which were written by the other core.
+const SLOTS_READ_AHEAD: usize = 2;
+
 impl<T: Send> Producer<T> {
     /// Puts an item, or gives it back when the queue is full.
     #[inline]
@@ -138,6 +141,11 @@ impl<T: Send> Consumer<T> {
         // SAFETY: `is_empty` saw a tail past this slot, so it was written and not yet taken.
         let item = unsafe { (*slot).assume_init_read() };
         self.head = self.head.wrapping_add(1);
+        // Only what is shown already: the producer still writes what comes after it.
+        if self.tail_seen.wrapping_sub(self.head) > SLOTS_READ_AHEAD {
+            let ahead = self.head.wrapping_add(SLOTS_READ_AHEAD) & self.shared.mask;
+            prefetch::to_read(&self.shared.slots[ahead]);
+        }
         self.shared.head.0.store(self.head, Ordering::Release);
         Some(item)
     }

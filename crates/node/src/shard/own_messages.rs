@@ -75,7 +75,12 @@ impl OwnMessages {
         if self.until_clock == 0 {
             self.read_clock(now_us, clock::now_us());
         }
-        self.waiting.pop_front()
+        let message = self.waiting.pop_front();
+        // An empty list begins again with memory that was used just now.
+        if self.waiting.is_empty() {
+            self.waiting.clear();
+        }
+        message
     }
 
     /// Ends the taking if the round lasted long enough, and decides when the clock is read next.
