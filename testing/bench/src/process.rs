@@ -168,7 +168,7 @@ impl ServerProcess {
     /// # Errors
     /// The process is gone.
     pub fn peak_resident_bytes(&self) -> io::Result<u64> {
-        status_bytes(&self.child.id().to_string(), "VmHWM:")
+        peak_resident_bytes_of(&self.child.id().to_string())
     }
 }
 
@@ -216,6 +216,14 @@ fn parent_of(stat: &str) -> Option<u32> {
 /// The process is gone.
 pub fn resident_bytes_of(process: &str) -> io::Result<u64> {
     status_bytes(process, "VmRSS:")
+}
+
+/// The most resident memory that a process ever had, in bytes, by its id or as `self`.
+///
+/// # Errors
+/// The process is gone.
+pub fn peak_resident_bytes_of(process: &str) -> io::Result<u64> {
+    status_bytes(process, "VmHWM:")
 }
 
 /// An amount of memory that the kernel states of a process.

@@ -2,14 +2,22 @@
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command, value_parser};
+use lockstep_bench::cluster::{ClusterProcesses, ClusterShape};
 use lockstep_bench::process::ServerProcess;
 use lockstep_bench::run::ramp::Ramp;
 use lockstep_bench::run::workers::{MAX_WORKERS, WorkerOptions, Workers};
 use lockstep_bench::run::{Pace, RunOptions};
+use lockstep_node::links::KFACTOR_MAX;
 use lockstep_workloads::{Form, Workload};
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 use std::time::Duration;
+
+/// The most hosts that are started on one machine.
+const HOSTS_MAX: u32 = 16;
+/// Hosts share this machine's cores with each other and with the load: none is suspected because
+/// another one uses its core. Options that are given overrule these.
+const PATIENT: [&str; 3] = ["heartbeat_interval_ms=100", "suspect_after_ms=3000", "lease_ms=2000"];
 
 /// Adds the arguments that all workloads take.
 pub fn with_common(command: Command) -> Command {
@@ -23,7 +31,10 @@ pub fn with_common(command: Command) -> Command {
                 .value_name("HOST:PORT,...")
                 .value_delimiter(',')
                 .action(ArgAction::Append)
-                .help("Hosts; connections are spread over them"),
+                .help(
+                    "Hosts; connections are spread over them, and calls go to the host that leads \
+                     their partition",
+                ),
         )
         .arg(flag("embedded", "No sockets: one site inside this process, called on one thread"))
         .arg(
@@ -31,8 +42,9 @@ pub fn with_common(command: Command) -> Command {
                 .long("start")
                 .value_name("SITES")
                 .value_parser(value_parser!(u32).range(1..=1024))
-                .help("Start a host with N sites on this machine, for this run"),
+                .help("Start hosts with N sites each on this machine, for this run"),
         )
+        .args(cluster_arguments())
         .group(ArgGroup::new("target").args(["servers", "embedded", "start"]).required(true))
         .arg(number("connections", "C", "8", "Connections"))
         .arg(number("clients", "N", "64", "Clients over the connections, one call in flight each"))
@@ -133,11 +145,116 @@ pub fn seconds(name: &'static str, default: &'static str, help: &'static str) ->
     Arg::new(name).long(name).value_name("S").value_parser(parse).default_value(default).help(help)
 }
 
+/// Arguments of what is started: how many hosts, with which K.
+fn cluster_arguments() -> [Arg; 2] {
+    let hosts = number("start-hosts", "N", "1", "Hosts that are started")
+        .value_parser(value_parser!(u32).range(1..=i64::from(HOSTS_MAX)));
+    let kfactor = number("kfactor", "K", "0", "Copies of each partition beside its leader")
+        .value_parser(value_parser!(u32).range(0..=i64::from(KFACTOR_MAX)));
+    [hosts, kfactor].map(|argument| argument.conflicts_with_all(["servers", "embedded"]))
+}
+
+/// Hosts that were started for a run, on free ports of this machine; they end when this is dropped.
+pub enum StartedHosts {
+    /// One host.
+    One(ServerProcess),
+    /// A cluster.
+    Several(ClusterProcesses),
+}
+
+/// What to start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HostsToStart {
+    /// Hosts.
+    pub hosts: u64,
+    /// Copies of each partition beside its leader.
+    pub kfactor: u64,
+    /// Sites of each host.
+    pub sites: u64,
+}
+
+impl HostsToStart {
+    /// As many as the command line has, of `sites` each.
+    pub fn of(arguments: &ArgMatches, sites: u64) -> HostsToStart {
+        let (hosts, kfactor) = (count(arguments, "start-hosts"), count(arguments, "kfactor"));
+        HostsToStart { hosts, kfactor, sites }
+    }
+
+    /// Whether there can be such hosts.
+    ///
+    /// # Errors
+    /// There are too few for the copies.
+    pub fn check(&self) -> Result<(), String> {
+        let HostsToStart { hosts, kfactor, .. } = self;
+        match *kfactor < *hosts && *hosts <= u64::from(HOSTS_MAX) {
+            true if *kfactor <= u64::from(KFACTOR_MAX) => Ok(()),
+            true => Err(format!("k {kfactor} cannot be run: it is 0 to {KFACTOR_MAX}")),
+            false if *hosts == 0 || *hosts > u64::from(HOSTS_MAX) => {
+                Err(format!("hosts {hosts} cannot be run: there are 1 to {HOSTS_MAX}"))
+            }
+            false => Err(format!(
+                "hosts {hosts} with k {kfactor} cannot be run: a partition has its leader and \
+                 {kfactor} copies on different hosts, which takes {} hosts",
+                kfactor + 1
+            )),
+        }
+    }
+
+    /// Starts them.
+    ///
+    /// # Errors
+    /// As of [`HostsToStart::check`], or they do not become ready.
+    pub fn start<'o>(
+        &self,
+        options: impl Iterator<Item = &'o String>,
+    ) -> Result<StartedHosts, String> {
+        self.check()?;
+        if self.hosts == 1 {
+            return start_host(self.sites, options).map(StartedHosts::One);
+        }
+        let small = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+        let defaults = if self.kfactor > 0 { &PATIENT[..] } else { &[] };
+        let mut all: Vec<String> = defaults.iter().map(|option| (*option).to_string()).collect();
+        all.extend(options.cloned());
+        let shape = ClusterShape {
+            program: std::env::current_exe().map_err(|error| error.to_string())?,
+            hosts: small(self.hosts),
+            kfactor: self.kfactor.to_le_bytes()[0],
+            sites: small(self.sites),
+            // As many partitions as sites, whatever K is.
+            partitions_per_site: small(self.kfactor + 1),
+            options: all,
+            cores: Vec::new(),
+        };
+        ClusterProcesses::start(&shape).map(StartedHosts::Several)
+    }
+}
+
+impl StartedHosts {
+    /// Where clients connect.
+    pub fn addresses(&self) -> Vec<String> {
+        match self {
+            StartedHosts::One(host) => vec![host.address.to_string()],
+            StartedHosts::Several(hosts) => hosts.addresses(),
+        }
+    }
+
+    /// The most resident memory that they ever had together, in bytes; `None` if one is gone.
+    pub fn peak_resident_bytes(&self) -> Option<u64> {
+        match self {
+            StartedHosts::One(host) => host.peak_resident_bytes().ok(),
+            StartedHosts::Several(hosts) => {
+                hosts.hosts.iter().map(|host| host.peak_resident_bytes().ok()).sum()
+            }
+        }
+    }
+}
+
 /// Starts a host of this binary on free ports of this machine; it ends with this process.
 ///
 /// # Errors
 /// It does not become ready.
-pub fn start_host<'o>(
+fn start_host<'o>(
     sites: u64,
     options: impl Iterator<Item = &'o String>,
 ) -> Result<ServerProcess, String> {
@@ -249,8 +366,18 @@ fn workers(text: &str) -> Result<Workers, String> {
 /// Where the load runs, and of what command line workers make the workload.
 fn worker_options(name: &str, arguments: &ArgMatches) -> WorkerOptions {
     // Whoever begins the run loads the classes.
-    const OWN: [&str; 8] =
-        ["workers", "clock-limit-ms", "servers", "start", "json", "plot", "report", "jar"];
+    const OWN: [&str; 10] = [
+        "workers",
+        "clock-limit-ms",
+        "servers",
+        "start",
+        "start-hosts",
+        "kfactor",
+        "json",
+        "plot",
+        "report",
+        "jar",
+    ];
     let mut line = vec!["bench".to_string(), name.to_string()];
     // Workers are told the servers apart; their command line needs some.
     line.extend(["--servers".to_string(), "named:1".to_string()]);

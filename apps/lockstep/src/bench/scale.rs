@@ -1,12 +1,13 @@
 //! `lockstep bench scale`: a workload over a list of values of something, or over all combinations
 //! of several lists; on hosts that it starts itself, or on those that are named.
 
-use super::common::{command_line, number, options_json, run_options, start_host};
+use super::common::{
+    HostsToStart, StartedHosts, command_line, count, number, options_json, run_options,
+};
 use super::shown::{ProgressLine, option_rows, stop_flag, text_of, write_outputs};
 use super::{build, workload_commands};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use lockstep_bench::process::ServerProcess;
 use lockstep_bench::run::study::{Repeat, Study, StudyPoint, report};
 use lockstep_bench::run::{self, RunResult};
 use serde_json::{Value, json};
@@ -16,38 +17,48 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The most points of a study.
 const MAX_POINTS: usize = 1000;
 /// Arguments of the study, which its runs do not have.
-const OWN: [&str; 8] =
-    ["vary", "repeats", "leave-out", "sites", "server-option", "json", "plot", "report"];
+const OWN: [&str; 10] = [
+    "vary",
+    "repeats",
+    "leave-out",
+    "sites",
+    "start-hosts",
+    "kfactor",
+    "server-option",
+    "json",
+    "plot",
+    "report",
+];
 
 /// Something that can be varied.
 struct Dimension {
     name: &'static str,
-    /// The workloads' argument that it is; without one it is the server's.
-    argument: Option<&'static str>,
+    /// The argument that it is otherwise.
+    argument: &'static str,
+    /// It is of the hosts that are started, not of the workload.
+    of_hosts: bool,
     /// Whether the law is fitted over it.
     fits: bool,
     /// Its values make other rows or another host.
     new_server: bool,
-    /// The only value that a host can have so far.
-    only: Option<u64>,
 }
 
 const fn workloads(name: &'static str, argument: &'static str, new_server: bool) -> Dimension {
-    Dimension { name, argument: Some(argument), fits: false, new_server, only: None }
+    Dimension { name, argument, of_hosts: false, fits: false, new_server }
 }
 
-const fn servers(name: &'static str, fits: bool, only: Option<u64>) -> Dimension {
-    Dimension { name, argument: None, fits, new_server: true, only }
+const fn servers(name: &'static str, argument: &'static str, fits: bool) -> Dimension {
+    Dimension { name, argument, of_hosts: true, fits, new_server: true }
 }
 
 const DIMENSIONS: [Dimension; 7] = [
-    servers("sites", true, None),
+    servers("sites", "sites", true),
     Dimension { fits: true, ..workloads("clients", "clients", false) },
     workloads("warehouses", "warehouses", true),
     workloads("payload", "content-bytes", true),
     workloads("burst", "burst", false),
-    servers("hosts", true, Some(1)),
-    servers("k", false, Some(0)),
+    servers("hosts", "start-hosts", true),
+    servers("k", "kfactor", false),
 ];
 
 /// Its command line: that of each workload, and what is varied.
@@ -84,7 +95,7 @@ fn with_study(command: Command) -> Command {
                 .help("Values that the fit does without; they are drawn all the same"),
         )
         .arg(
-            number("sites", "N", "1", "Sites of the host that is started, where not varied")
+            number("sites", "N", "1", "Sites of each host that is started, where not varied")
                 .conflicts_with_all(["servers", "embedded"]),
         )
         .arg(
@@ -93,7 +104,7 @@ fn with_study(command: Command) -> Command {
                 .value_name("NAME=VALUE")
                 .action(ArgAction::Append)
                 .conflicts_with_all(["servers", "embedded"])
-                .help("An option of the host that is started"),
+                .help("An option of the hosts that are started"),
         )
 }
 
@@ -126,12 +137,7 @@ impl Plan<'_> {
             }
             varied.push(Varied { dimension: found, values: values(name, list)? });
         }
-        let plan = Plan {
-            workload,
-            arguments,
-            varied,
-            repeats: super::common::count(arguments, "repeats"),
-        };
+        let plan = Plan { workload, arguments, varied, repeats: count(arguments, "repeats") };
         plan.check()?;
         Ok(plan)
     }
@@ -145,18 +151,10 @@ impl Plan<'_> {
         if points > MAX_POINTS {
             return Err(format!("{points} points are more than a study has: {MAX_POINTS}"));
         }
-        for Varied { dimension: Dimension { name, argument, only, new_server, .. }, values } in
+        for Varied { dimension: Dimension { name, argument, new_server, .. }, values } in
             &self.varied
         {
-            if let Some((only, other)) =
-                only.and_then(|only| Some((only, values.iter().find(|value| **value != only)?)))
-            {
-                return Err(format!(
-                    "{name} {other} cannot be run: there is one host, without copies, so far; \
-                     {name} is {only}"
-                ));
-            }
-            let given = self.arguments.value_source(argument.unwrap_or(name));
+            let given = self.arguments.value_source(argument);
             if given == Some(ValueSource::CommandLine) {
                 return Err(format!("{name} is varied: leave its own option out"));
             }
@@ -169,6 +167,9 @@ impl Plan<'_> {
             if *name == "sites" && self.has("embedded") && values.iter().any(|sites| *sites != 1) {
                 return Err("--embedded is one site: leave it out to vary sites".to_string());
             }
+        }
+        if self.starts_servers() {
+            self.points().iter().try_for_each(|point| self.hosts_of(point).check())?;
         }
         let left_out: Vec<&u64> = self.left_out().collect();
         match (self.varied.as_slice(), left_out.first()) {
@@ -218,25 +219,35 @@ impl Plan<'_> {
         varied.filter(|(varied, _)| varied.dimension.new_server).map(|(_, value)| *value).collect()
     }
 
-    fn start_server(&self, point: &[u64]) -> Result<ServerProcess, String> {
-        let mut varied = self.varied.iter().zip(point);
-        let sites = varied.find(|(varied, _)| varied.dimension.name == "sites");
-        let sites = sites
-            .map_or_else(|| super::common::count(self.arguments, "sites"), |(_, sites)| *sites);
+    /// What a point is run on, where hosts are started.
+    fn hosts_of(&self, point: &[u64]) -> HostsToStart {
+        let value = |argument: &str| {
+            let mut varied = self.varied.iter().zip(point);
+            let varied = varied.find(|(varied, _)| varied.dimension.argument == argument);
+            varied.map_or_else(|| count(self.arguments, argument), |(_, value)| *value)
+        };
+        HostsToStart {
+            hosts: value("start-hosts"),
+            kfactor: value("kfactor"),
+            sites: value("sites"),
+        }
+    }
+
+    fn start_server(&self, point: &[u64]) -> Result<StartedHosts, String> {
         let options = self.arguments.get_many::<String>("server-option").into_iter().flatten();
-        start_host(sites, options)
+        self.hosts_of(point).start(options)
     }
 
     /// The command line of a point's run.
-    fn line(&self, point: &[u64], server: Option<&ServerProcess>) -> Vec<String> {
+    fn line(&self, point: &[u64], server: Option<&StartedHosts>) -> Vec<String> {
         let mut line = vec!["bench".to_string(), self.workload.to_string()];
         line.extend(command_line(self.arguments, &OWN));
         if let Some(server) = server {
-            line.extend(["--servers".to_string(), server.address.to_string()]);
+            line.extend(["--servers".to_string(), server.addresses().join(",")]);
         }
         for (varied, value) in self.varied.iter().zip(point) {
-            if let Some(argument) = varied.dimension.argument {
-                line.extend([format!("--{argument}"), value.to_string()]);
+            if !varied.dimension.of_hosts {
+                line.extend([format!("--{}", varied.dimension.argument), value.to_string()]);
             }
         }
         line
@@ -255,8 +266,10 @@ fn dimension(name: &str, workload: &str) -> Result<&'static Dimension, String> {
         let names = DIMENSIONS.map(|dimension| dimension.name).join(", ");
         return Err(format!("--vary {name}: there is {names}"));
     };
-    let Some(argument) = found.argument else { return Ok(found) };
-    let has = |command: &Command| command.get_arguments().any(|own| own.get_id() == argument);
+    if found.of_hosts {
+        return Ok(found);
+    }
+    let has = |command: &Command| command.get_arguments().any(|own| own.get_id() == found.argument);
     let with: Vec<String> = workload_commands()
         .iter()
         .filter(|command| has(command))
@@ -325,9 +338,11 @@ fn all_options(plan: &Plan<'_>, mut options: Value) -> Value {
             map.insert(varied.dimension.name.to_string(), json!(values));
         }
         map.insert("repeats".to_string(), json!(plan.repeats));
-        if plan.starts_servers() && !map.contains_key("sites") {
-            let sites = super::common::count(plan.arguments, "sites");
-            map.insert("sites".to_string(), json!(sites));
+        for dimension in DIMENSIONS.iter().filter(|_| plan.starts_servers()) {
+            if dimension.of_hosts && !map.contains_key(dimension.name) {
+                let value = count(plan.arguments, dimension.argument);
+                map.insert(dimension.name.to_string(), json!(value));
+            }
         }
     }
     options
@@ -337,7 +352,7 @@ fn all_options(plan: &Plan<'_>, mut options: Value) -> Value {
 /// serves as many points as it fits.
 fn measure(plan: &Plan<'_>, stop: &AtomicBool, study: &mut Study, options: &mut Value) {
     let points = plan.points();
-    let mut server: Option<(Vec<u64>, ServerProcess)> = None;
+    let mut server: Option<(Vec<u64>, StartedHosts)> = None;
     for (number, values) in points.iter().enumerate() {
         let mut point = StudyPoint {
             left_out: plan.left_out().any(|left_out| values.first() == Some(left_out)),
@@ -378,7 +393,7 @@ fn measure(plan: &Plan<'_>, stop: &AtomicBool, study: &mut Study, options: &mut 
 fn run_point(
     plan: &Plan<'_>,
     values: &[u64],
-    server: &mut Option<(Vec<u64>, ServerProcess)>,
+    server: &mut Option<(Vec<u64>, StartedHosts)>,
     stop: &AtomicBool,
     title: &str,
 ) -> Result<(Repeat, RunResult, Value), String> {
@@ -405,7 +420,7 @@ fn run_point(
     });
     progress.end();
     let result = result?;
-    let bytes = started.and_then(|server| server.peak_resident_bytes().ok());
+    let bytes = started.and_then(StartedHosts::peak_resident_bytes);
     let shown = options_json(&*workload, &options);
     Ok((Repeat::of(&result, bytes), result, shown))
 }
@@ -460,8 +475,15 @@ mod tests {
             ),
             ("voter --vary warehouses 1", "voter has no warehouses; tpcc have it"),
             ("voter --vary cores 1", "--vary cores: there is sites, clients"),
-            ("voter --vary hosts 1,3", "hosts 3 cannot be run: there is one host"),
-            ("voter --vary k 1", "k 1 cannot be run: there is one host, without copies"),
+            ("voter --vary hosts 0,3", "hosts 0 cannot be run: there are 1 to 16"),
+            ("voter --vary hosts 17", "hosts 17 cannot be run: there are 1 to 16"),
+            (
+                "voter --vary k 1",
+                "hosts 1 with k 1 cannot be run: a partition has its leader and 1",
+            ),
+            ("voter --vary k 0,3 --start-hosts 5", "k 3 cannot be run: it is 0 to 2"),
+            ("voter --vary hosts 2,3 --start-hosts 2", "hosts is varied: leave its own option"),
+            ("voter --vary hosts 2 --servers a:1", "each value of hosts needs a host of its own"),
             ("voter --vary clients 1,x", "'x' is no number"),
             ("voter --vary clients 1,1", "a value is there twice"),
             ("voter --vary clients 1 --vary clients 2", "--vary clients is given twice"),

@@ -1,6 +1,6 @@
 //! Runs a workload with progress on standard error, and shows, draws and writes its result.
 
-use super::common::{options_json, run_options, start_host};
+use super::common::{HostsToStart, StartedHosts, options_json, run_options};
 use clap::ArgMatches;
 use lockstep_bench::chart::{Chart, stacked};
 use lockstep_bench::page::Page;
@@ -74,9 +74,10 @@ pub fn run_and_report(
         let holds = checks.iter().all(|check| check.holds);
         return Ok(if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
-    let host = arguments.get_one::<u32>("start");
-    let host = host.map(|sites| start_host(u64::from(*sites), std::iter::empty())).transpose()?;
-    options.servers.extend(host.as_ref().map(|host| host.address.to_string()));
+    let sites = arguments.get_one::<u32>("start");
+    let to_start = sites.map(|sites| HostsToStart::of(arguments, u64::from(*sites)));
+    let hosts = to_start.map(|hosts| hosts.start(std::iter::empty())).transpose()?;
+    options.servers.extend(hosts.iter().flat_map(StartedHosts::addresses));
     let stop = stop_flag()?;
     let mut line = ProgressLine::default();
     let result = run::run(workload, &options, &stop, &mut |state| line.show(&text_of(state)));

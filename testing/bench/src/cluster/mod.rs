@@ -4,7 +4,7 @@
 pub mod load;
 pub mod watch;
 
-use crate::process::{on_cores, thread_seconds_of};
+use crate::process::{on_cores, peak_resident_bytes_of, thread_seconds_of};
 use lockstep_node::local_cluster::ReservedPort;
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Read};
@@ -136,6 +136,14 @@ impl HostProcess {
     /// The process is gone.
     pub fn thread_seconds(&self, name_begins: &str) -> io::Result<f64> {
         thread_seconds_of(&self.id().to_string(), name_begins)
+    }
+
+    /// The most resident memory that it ever had, in bytes.
+    ///
+    /// # Errors
+    /// The process is gone.
+    pub fn peak_resident_bytes(&self) -> io::Result<u64> {
+        peak_resident_bytes_of(&self.id().to_string())
     }
 
     fn last_words(&self) -> String {

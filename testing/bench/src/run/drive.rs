@@ -6,14 +6,15 @@
 //! correction for coordinated omission).
 
 use super::figures::Figures;
-use super::usage::ProcessorTime;
+use super::watch::{Moment, Reporter, Watch};
+use crate::cluster::watch::read_routing;
 use crate::report::Progress;
 use crate::stalls::{TimedCall, wall_us};
 use lockstep_client::{
-    Call, ClientError, Completion, ConnectOptions, ConnectionIndex, Outgoing, ParameterWriter,
-    Pipeline, Response,
+    Call, ClientError, Completion, ConnectOptions, Connection, ConnectionIndex, Outgoing,
+    ParameterWriter, Pipeline, Response, Routing,
 };
-use lockstep_types::Status;
+use lockstep_types::{ParameterSet, Status};
 use lockstep_workloads::{Answer, Next, Session, Verdict, Workload};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -35,13 +36,12 @@ const LATE: Duration = Duration::from_millis(1);
 const PATIENCE: Duration = Duration::from_secs(30);
 /// A longer time between two looks was none of waiting.
 const LONGEST_LOOK: Duration = Duration::from_millis(100);
-/// Between two reports of progress.
-const REPORT_INTERVAL: Duration = Duration::from_millis(250);
 
 /// How to drive.
 #[derive(Debug, Clone)]
 pub struct DriveOptions {
-    /// Addresses; connections are spread over them.
+    /// Addresses; connections are spread over them. With several, a call goes to the host that
+    /// leads its partition, where one of the connections leads there.
     pub servers: Vec<String>,
     /// Connections.
     pub connections: usize,
@@ -126,6 +126,8 @@ struct Drive {
     measuring_from: Instant,
     until: Instant,
     parameters: ParameterWriter,
+    /// Where calls go, if there are several hosts.
+    routing: Option<Routing>,
 }
 
 /// Runs a workload's sessions. `progress` is told of the state four times a second; the run ends
@@ -145,7 +147,7 @@ pub fn drive(
 /// As [`drive`]; when all is connected, `start` says when to begin.
 ///
 /// # Errors
-/// A server cannot be reached at the beginning; `start` fails.
+/// A server cannot be reached at the beginning, or does not say who leads what; `start` fails.
 pub fn drive_from(
     workload: &dyn Workload,
     options: &DriveOptions,
@@ -155,11 +157,13 @@ pub fn drive_from(
 ) -> Result<Figures, String> {
     let text = |error: ClientError| error.to_string();
     let mut pipeline = connected(options).map_err(text)?;
+    let routing = routing_of(&options.servers)?;
     let start = start()?;
     std::thread::sleep(start.saturating_duration_since(Instant::now()));
     let mut drive = Drive::new(workload, options, start);
+    drive.routing = routing;
     drive.begin(start, &mut pipeline);
-    let mut reporter = Reporter { start, last: start, last_all: 0 };
+    let mut reporter = Reporter::new(start);
     let mut watch = Watch::new(&options.server_processes);
     let mut due = Due::new(start, options);
     let (mut looked_at, mut waited) = (start, Duration::ZERO);
@@ -183,8 +187,9 @@ pub fn drive_from(
         if completed == 0 && wait.is_zero() {
             std::thread::sleep(NAP);
         }
-        reporter.report(now, &drive, progress);
-        watch.look(now, &drive);
+        let moment = drive.moment(now);
+        reporter.report(&moment, &drive.figures, progress);
+        watch.look(&moment);
         if drive.has_ended(now, &pipeline) || waited > PATIENCE {
             break;
         }
@@ -197,7 +202,11 @@ pub fn drive_from(
 /// All connections.
 fn connected(options: &DriveOptions) -> Result<Pipeline, ClientError> {
     let connections = options.connections.clamp(1, options.clients.max(1));
-    let max_in_flight = options.clients.div_ceil(connections).max(1);
+    let max_in_flight = match options.servers.len() {
+        0 | 1 => options.clients.div_ceil(connections).max(1),
+        // One host may lead what all of them ask for.
+        _ => options.clients.max(1),
+    };
     let connect = ConnectOptions { max_in_flight, ..ConnectOptions::default() };
     let mut pipeline = Pipeline::new(&connect)?;
     for number in 0..connections {
@@ -206,31 +215,11 @@ fn connected(options: &DriveOptions) -> Result<Pipeline, ClientError> {
     Ok(pipeline)
 }
 
-/// Takes the processor time at both ends of the measured time.
-struct Watch<'p> {
-    processes: &'p [u32],
-    begin: Option<ProcessorTime>,
-    end: Option<ProcessorTime>,
-}
-
-impl Watch<'_> {
-    fn new(processes: &[u32]) -> Watch<'_> {
-        Watch { processes, begin: None, end: None }
-    }
-
-    fn look(&mut self, now: Instant, drive: &Drive) {
-        if self.begin.is_none() && now >= drive.measuring_from {
-            self.begin = Some(ProcessorTime::now(self.processes));
-        }
-        if self.end.is_none() && now >= drive.until {
-            self.end = Some(ProcessorTime::now(self.processes));
-        }
-    }
-
-    fn passed(&self) -> ProcessorTime {
-        let end = self.end.unwrap_or_else(|| ProcessorTime::now(self.processes));
-        self.begin.map_or_else(ProcessorTime::default, |begin| end.since(&begin))
-    }
+/// Where calls go, if there are several hosts, as the first one has it.
+fn routing_of(servers: &[String]) -> Result<Option<Routing>, String> {
+    let [first, _, ..] = servers else { return Ok(None) };
+    let connection = Connection::connect(first, &ConnectOptions::default());
+    read_routing(&mut connection.map_err(|error| error.to_string())?).map(Some)
 }
 
 /// Where an open loop is.
@@ -277,7 +266,12 @@ impl Drive {
             measuring_from,
             until: measuring_from + options.duration,
             parameters: ParameterWriter::default(),
+            routing: None,
         }
+    }
+
+    fn moment(&self, now: Instant) -> Moment {
+        Moment { now, measuring_from: self.measuring_from, until: self.until }
     }
 
     fn begin(&mut self, start: Instant, pipeline: &mut Pipeline) {
@@ -335,6 +329,16 @@ impl Drive {
 
     /// Sends a session's next call. On a lost connection the session ends.
     fn call(&mut self, place: usize, at: Instant, pipeline: &mut Pipeline) {
+        if let Some(routing) = self.routing.take() {
+            let mut submitted = None;
+            self.with_call(place, at, |call| {
+                let set = ParameterSet::new(call.parameters).expect("it was just written");
+                let picked = pipeline.pick(&routing, call.procedure, set);
+                submitted = picked.map(|connection| pipeline.submit(connection, call));
+            });
+            self.routing = Some(routing);
+            return submitted.into_iter().for_each(|submitted| self.note_sent(place, submitted));
+        }
         let connection = ConnectionIndex(place % pipeline.connection_count());
         if pipeline.is_open(connection) {
             let mut submitted = Ok(());
@@ -413,6 +417,10 @@ impl Drive {
         match (self.open_loop && !next.goes_on, next.pause_us) {
             (true, 0) => self.idle.push_back(place),
             (true, _) => self.timers.push(Reverse((at, Wake::Idle(place)))),
+            // The next call may be for another host.
+            (false, 0) if self.routing.is_some() => {
+                self.timers.push(Reverse((now, Wake::Call(place))));
+            }
             (false, 0) => {
                 let mut submitted = Ok(());
                 self.with_call(place, now, |call| submitted = outgoing.submit(call));
@@ -501,33 +509,6 @@ impl Drive {
             figures.counts.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
         }
         figures
-    }
-}
-
-struct Reporter {
-    start: Instant,
-    last: Instant,
-    last_all: u64,
-}
-
-impl Reporter {
-    fn report(&mut self, now: Instant, drive: &Drive, progress: &mut dyn FnMut(&Progress)) {
-        let since = now - self.last;
-        if since < REPORT_INTERVAL {
-            return;
-        }
-        let figures = &drive.figures;
-        progress(&Progress {
-            elapsed: now - self.start,
-            total: drive.until - self.start,
-            warming_up: now < drive.measuring_from,
-            rate_per_s: (figures.all - self.last_all) as f64 / since.as_secs_f64(),
-            errors: figures.errors(),
-            p50_us: figures.latency_us.value_at_quantile(0.5),
-            p99_us: figures.latency_us.value_at_quantile(0.99),
-        });
-        self.last = now;
-        self.last_all = figures.all;
     }
 }
 

@@ -14,6 +14,7 @@ pub mod study;
 #[cfg(test)]
 mod tests;
 pub mod usage;
+mod watch;
 pub mod workers;
 
 use crate::report::Progress;

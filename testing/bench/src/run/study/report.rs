@@ -147,9 +147,9 @@ pub(super) fn law_rows(fit: &Fit, over: &str) -> Vec<(String, String)> {
 fn remark(study: &Study) -> Option<String> {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     match study.varied.first()?.as_str() {
-        "sites" => Some(format!(
-            "Sites and load share the {cores} cores of this machine. Points of more sites than \
-             cores show how a study is made, not how the engine scales."
+        what @ ("sites" | "hosts") => Some(format!(
+            "All {what} and the load share the {cores} cores of this machine. Points of more \
+             {what} than cores show how a study is made, not how the engine scales."
         )),
         "clients" => Some(
             "N counts clients with one call in flight each, at the same host: the curve shows how \
