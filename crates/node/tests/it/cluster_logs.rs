@@ -25,7 +25,7 @@ const ACCOUNTS: i64 = 30;
 const SLOW: [&str; 5] = [
     "heartbeat_interval_ms=200",
     "suspect_after_ms=5000",
-    "lease_ms=4000",
+    "lease_ms=1000",
     "log_segment_bytes=131072",
     "statistics_interval_ms=0",
 ];
@@ -33,7 +33,7 @@ const SLOW: [&str; 5] = [
 const SAVING: [&str; 8] = [
     "heartbeat_interval_ms=200",
     "suspect_after_ms=5000",
-    "lease_ms=4000",
+    "lease_ms=1000",
     "log_segment_bytes=65536",
     "statistics_interval_ms=0",
     "snapshot_interval_s=0",

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const HOSTS: u32 = 3;
 const SITES: u32 = 2;
 /// Hosts of which a busy machine suspects none that runs.
-const SLOW: [&str; 3] = ["heartbeat_interval_ms=200", "suspect_after_ms=3000", "lease_ms=2000"];
+const SLOW: [&str; 3] = ["heartbeat_interval_ms=200", "suspect_after_ms=3000", "lease_ms=1000"];
 const ACCOUNTS: i64 = 40;
 
 type Cluster = (Vec<Server>, Vec<Peer>);

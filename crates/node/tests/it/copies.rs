@@ -12,7 +12,7 @@ const ACCOUNTS: i64 = 30;
 const SLOW: [&str; 4] = [
     "heartbeat_interval_ms=200",
     "suspect_after_ms=5000",
-    "lease_ms=4000",
+    "lease_ms=1000",
     "cluster_start_timeout_ms=60000",
 ];
 

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 pub(crate) const SLOW: [&str; 4] = [
     "heartbeat_interval_ms=200",
     "suspect_after_ms=5000",
-    "lease_ms=4000",
+    "lease_ms=1000",
     "cluster_start_timeout_ms=60000",
 ];
 

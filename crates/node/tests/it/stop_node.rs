@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Hosts that notice a loss soon, and of which a busy machine suspects none that runs.
-const TIMES: [&str; 3] = ["heartbeat_interval_ms=100", "suspect_after_ms=2000", "lease_ms=1500"];
+const TIMES: [&str; 3] = ["heartbeat_interval_ms=100", "suspect_after_ms=2000", "lease_ms=800"];
 
 /// The hosts, and the numbers of those that are to stop.
 fn stoppable() -> (Vec<Option<Server>>, Receiver<usize>) {

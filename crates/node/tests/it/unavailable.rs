@@ -9,7 +9,7 @@ use lockstep_types::Datum::{Int, Text};
 const OPTIONS: [&str; 4] = [
     "heartbeat_interval_ms=100",
     "suspect_after_ms=2000",
-    "lease_ms=1500",
+    "lease_ms=800",
     "cluster_start_timeout_ms=60000",
 ];
 const HOSTS: u32 = 5;
