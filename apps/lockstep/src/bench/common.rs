@@ -25,17 +25,7 @@ pub fn with_common(command: Command) -> Command {
         Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
     };
     command
-        .arg(
-            Arg::new("servers")
-                .long("servers")
-                .value_name("HOST:PORT,...")
-                .value_delimiter(',')
-                .action(ArgAction::Append)
-                .help(
-                    "Hosts; connections are spread over them, and calls go to the host that leads \
-                     their partition",
-                ),
-        )
+        .arg(servers())
         .arg(flag("embedded", "No sockets: one site inside this process, called on one thread"))
         .arg(
             Arg::new("start")
@@ -93,6 +83,18 @@ pub fn with_common(command: Command) -> Command {
                 .help("What the calls follow from"),
         )
         .args(outputs())
+}
+
+fn servers() -> Arg {
+    Arg::new("servers")
+        .long("servers")
+        .value_name("HOST:PORT,...")
+        .value_delimiter(',')
+        .action(ArgAction::Append)
+        .help(
+            "Hosts; connections are spread over them, and calls go to the host that leads their \
+             partition",
+        )
 }
 
 /// Where the result goes beside the table.

@@ -1,4 +1,5 @@
-//! What is watched while a load is driven: its progress, and the processor time of the measured time.
+//! What is watched while a load is driven: its progress, and the processor time of the measured
+//! time.
 
 use super::figures::Figures;
 use super::usage::ProcessorTime;
