@@ -5,6 +5,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use lockstep_client::{ConnectOptions, Connection, ParameterWriter};
 use lockstep_types::{Status, Value};
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -46,6 +47,8 @@ pub struct Partition {
     pub epoch: i64,
     /// `available` or `unavailable`.
     state: String,
+    /// By host of a follower, the bytes of the leader's log that it has and has not applied.
+    lag_bytes: BTreeMap<i64, i64>,
 }
 
 /// What a host answers about its cluster.
@@ -65,7 +68,8 @@ pub fn run(arguments: &ArgMatches) -> Result<ExitCode, String> {
     let mut connection = Connection::connect(server, &ConnectOptions::default())
         .map_err(|error| error.to_string())?;
     loop {
-        let cluster = read(&mut connection)?;
+        let mut cluster = read(&mut connection)?;
+        read_lag(&mut connection, &mut cluster);
         match arguments.get_flag("json") {
             true => write_out(&format!("{}\n", as_json(&cluster)))?,
             false => write_out(&as_text(&cluster))?,
@@ -102,6 +106,25 @@ pub fn read(connection: &mut Connection) -> Result<Cluster, String> {
     })
 }
 
+/// Adds how far the followers of partitions lag. Each host knows that of its own copies; where not
+/// all that are up answer, nothing is added.
+fn read_lag(connection: &mut Connection, cluster: &mut Cluster) {
+    let mut parameters = ParameterWriter::default();
+    parameters.text("COPIES").integer(0);
+    let Ok(tables) = tables(connection, "@Statistics", &parameters) else { return };
+    for row in tables.iter().flatten() {
+        let [_, Value::Int(host), _, _, Value::Int(partition), role, _, bytes] = &row[..] else {
+            continue;
+        };
+        let (Value::Text(role), Value::Int(bytes)) = (role, bytes) else { continue };
+        let known = cluster.partitions.iter_mut().find(|it| it.id == *partition);
+        if let Some(known) = known.filter(|it| &**role == "FOLLOWER" && it.followers.contains(host))
+        {
+            known.lag_bytes.insert(*host, *bytes);
+        }
+    }
+}
+
 fn host(row: &[Value]) -> Option<Host> {
     let [Value::Int(id), texts @ ..] = row else { return None };
     let text = |at: usize| match texts.get(at) {
@@ -119,7 +142,8 @@ fn partition(row: &[Value]) -> Option<Partition> {
     let (Value::Text(followers), Value::Text(state)) = (followers, state) else { return None };
     let followers = followers.split(',').filter_map(|host| host.parse().ok()).collect();
     let state = state.to_string();
-    Some(Partition { id: *id, leader: *leader, followers, epoch: *epoch, state })
+    let lag_bytes = BTreeMap::new();
+    Some(Partition { id: *id, leader: *leader, followers, epoch: *epoch, state, lag_bytes })
 }
 
 /// The rows of the tables of a system procedure's answer. A call that was in progress when a host
@@ -159,12 +183,14 @@ fn as_json(cluster: &Cluster) -> String {
         })
     };
     let partition = |partition: &Partition| {
+        let lag = partition.lag_bytes.iter().map(|(host, bytes)| (host.to_string(), json!(bytes)));
         json!({
             "id": partition.id,
             "leader": partition.leader,
             "followers": partition.followers,
             "epoch": partition.epoch,
             "state": partition.state,
+            "lag_bytes": lag.collect::<serde_json::Map<_, _>>(),
         })
     };
     json!({
@@ -187,17 +213,20 @@ fn as_text(cluster: &Cluster) -> String {
         let numbers = partitions.iter().filter(|partition| is_in(partition));
         numbers.map(|partition| partition.id.to_string()).collect::<Vec<_>>().join(" ")
     };
-    let mut line = |id: &str, texts: [&str; 3], leads: &str, follows: &str| {
-        let [name, state, client] = texts;
-        let shown = format!("{id:>4}  {name:<20} {state:<8} {client:<22} {leads:<16} {follows}");
+    let mut line = |id: &str, texts: [&str; 4], leads: &str, follows: &str| {
+        let [name, state, client, lag] = texts;
+        let shown =
+            format!("{id:>4}  {name:<20} {state:<8} {client:<22} {lag:>10}  {leads:<16} {follows}");
         out += shown.trim_end();
         out.push('\n');
     };
-    line("host", ["name", "state", "client port"], "leads", "follows");
+    line("host", ["name", "state", "client port", "lag"], "leads", "follows");
     for Host { id, name, state, client, .. } in hosts {
         let leads = listed(&|partition| partition.leader == *id);
         let follows = listed(&|partition| partition.followers.contains(id));
-        line(&id.to_string(), [name, state, client], &leads, &follows);
+        let lags = partitions.iter().filter_map(|partition| partition.lag_bytes.get(id));
+        let lag = lags.max().map_or(String::new(), |bytes| format!("{bytes} B"));
+        line(&id.to_string(), [name, state, client, &lag], &leads, &follows);
     }
     let unavailable = listed(&|partition| partition.state == "unavailable");
     if !unavailable.is_empty() {
@@ -218,7 +247,8 @@ impl Host {
 impl Partition {
     pub fn example(id: i64, leader: i64, followers: &[i64]) -> Partition {
         let state = "available".to_string();
-        Partition { id, leader, followers: followers.to_vec(), epoch: 1, state }
+        let (followers, lag_bytes) = (followers.to_vec(), BTreeMap::new());
+        Partition { id, leader, followers, epoch: 1, state, lag_bytes }
     }
 }
 

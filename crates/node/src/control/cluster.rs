@@ -76,7 +76,7 @@ fn merge_of(id: SystemProcedureId, invocation: &Invocation<'_>) -> Option<Merge>
     let selector = || text_parameter(invocation, 0).unwrap_or("").to_ascii_uppercase();
     match id {
         // What one host knows for all: the placement, tasks, expired rows.
-        Id::Statistics if ["TOPO", "PARTITIONCOUNT"].contains(&&*selector()) => None,
+        Id::Statistics if ["TOPO", "PARTITIONCOUNT", "KSAFETY"].contains(&&*selector()) => None,
         Id::Statistics if selector().starts_with("TASK") || selector() == "TTL" => None,
         Id::Statistics | Id::ValidatePartitioning => Some(Merge::Rows),
         Id::SystemInformation if ["", "OVERVIEW"].contains(&&*selector()) => Some(Merge::Rows),

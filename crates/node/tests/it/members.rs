@@ -72,6 +72,24 @@ fn copies_are_at_other_hosts_than_their_leaders_and_every_host_shows_them() {
         seen.push(partitions);
     }
     assert!(seen.iter().all(|partitions| *partitions == seen[0]), "{seen:?}");
+    let copies = peers[1].call("@Statistics", &[Text("COPIES"), Int(0)]).rows;
+    for row in &seen[0] {
+        let (id, leader, follower) = (&row[0], &row[1], &row[2]);
+        // TIMESTAMP, HOST_ID, HOSTNAME, SITE_ID, PARTITION_ID, ROLE, EPOCH, UNAPPLIED_BYTES
+        let has = |host: &str, rest: &str| {
+            let of_host = |row: &&str| row.split(',').nth(1) == Some(host);
+            copies.lines().filter(of_host).any(|row| row.ends_with(&format!(",{id},{rest}")))
+        };
+        assert!(has(leader, "LEADER,1,0") && has(follower, "FOLLOWER,1,0"), "{copies}");
+    }
+    assert_eq!(copies.lines().count(), 2 * seen[0].len(), "{copies}");
+    assert_eq!(missing_copies(&mut peers[2]), ["0", "0", "0"]);
+}
+
+/// By partition, how many copies are missing.
+fn missing_copies(peer: &mut Peer) -> Vec<String> {
+    let rows = peer.call("@Statistics", &[Text("KSAFETY"), Int(0)]).rows;
+    rows.lines().filter_map(|row| row.rsplit(',').next()).map(str::to_string).collect()
 }
 
 #[test]
@@ -92,6 +110,8 @@ fn a_lost_host_is_a_new_epoch_in_which_others_lead_its_partitions() {
         let led = &partitions[2];
         assert!(led[3].parse::<u64>().expect("a number") > 1, "{led:?}");
         assert_eq!(led[2], "", "no other host has a copy");
+        let alone = partitions.iter().map(|it| u8::from(it[2].is_empty()).to_string());
+        assert_eq!(missing_copies(peer), alone.collect::<Vec<_>>());
     }
     for peer in &mut peers {
         // The hosts that are left answer for the cluster.

@@ -449,6 +449,19 @@ const SELECTORS: &[Selector] = &[
         }],
     },
     Selector {
+        names: &["COPIES"],
+        tables: &[Table {
+            common: Common::Site,
+            own: &[
+                ("PARTITION_ID", Integer),
+                ("ROLE", Varchar),
+                ("EPOCH", BigInt),
+                ("UNAPPLIED_BYTES", BigInt),
+            ],
+            rows: host::copies,
+        }],
+    },
+    Selector {
         names: &["DRROLE"],
         tables: &[Table {
             common: Common::Nothing,

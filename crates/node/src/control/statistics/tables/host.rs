@@ -5,7 +5,7 @@ use crate::control::resources::{physical_memory_kb, resident_kb};
 use crate::statistics::{ConnectionSnapshot, ThreadSnapshot};
 use hdrhistogram::Histogram;
 use lockstep_base::elapsed::Elapsed;
-use lockstep_types::{ThreadId, Value};
+use lockstep_types::{PartitionId, ReplicaId, ThreadId, Value};
 use std::sync::atomic::Ordering;
 
 const KIB: u64 = 1024;
@@ -164,10 +164,41 @@ pub(super) fn command_log(view: &View) -> Vec<Row> {
     ]]
 }
 
+/// How many of the copies that each partition is to have are missing or still being loaded.
 pub(super) fn k_safety(view: &View) -> Vec<Row> {
-    let row =
-        |partition: u32| vec![Value::Int(view.now_ms), Value::Int(partition.into()), Value::Int(0)];
-    (0..view.facts.partition_count).map(row).collect()
+    let (placement, wanted) = (view.facts.placement(), usize::from(view.facts.kfactor));
+    let row = |partition: PartitionId| {
+        let missing = wanted.saturating_sub(placement.followers_of(partition).len());
+        vec![Value::Int(view.now_ms), Value::Int(partition.0.into()), number(missing as u64)]
+    };
+    (0..placement.partition_count()).map(PartitionId).map(row).collect()
+}
+
+/// The copies of partitions at this host.
+pub(super) fn copies(view: &View) -> Vec<Row> {
+    let placement = view.facts.placement();
+    let row = |(site, replica, role): (ThreadId, &ReplicaId, &str)| {
+        let partition = replica.partition;
+        let unapplied_bytes = match role {
+            "FOLLOWER" => view.facts.copy_backlogs[partition.index()].load(Ordering::Relaxed),
+            _ => 0,
+        };
+        vec![
+            Value::Int(site.index() as i64),
+            Value::Int(partition.0.into()),
+            text(role),
+            Value::Int(placement.epoch_of(partition).into()),
+            number(unapplied_bytes),
+        ]
+    };
+    let of_site = |site: ThreadId| {
+        let with = |role: &'static str| move |replica| (site, replica, role);
+        let led = placement.led_by(site).iter().map(with("LEADER"));
+        let followed = placement.followed_by(site).iter().map(with("FOLLOWER"));
+        let loaded = placement.learned_by(site).iter().map(with("LOADING"));
+        led.chain(followed).chain(loaded).map(row).collect::<Vec<Row>>()
+    };
+    placement.sites().flat_map(of_site).collect()
 }
 
 pub(super) fn dr_role(_: &View) -> Vec<Row> {
