@@ -210,7 +210,7 @@ fn the_control_threads_of_idle_hosts_sleep() {
 }
 
 /// Sends a signal to a host's process, by its name.
-fn signal(host: &Host, name: &str) {
+pub fn signal(host: &Host, name: &str) {
     let pid = host.child.id().to_string();
     let sent = Command::new("kill").args([name, &pid]).status().expect("kill runs");
     assert!(sent.success(), "{name} is sent");
@@ -389,7 +389,7 @@ fn a_host_that_was_started_again_is_one_of_the_cluster_before_it_is_formed_and_n
 }
 
 /// Whether all partitions have this many followers.
-fn has_followers(it: &serde_json::Value, count: usize) -> bool {
+pub fn has_followers(it: &serde_json::Value, count: usize) -> bool {
     let mut partitions = it["partitions"].as_array().into_iter().flatten();
     partitions.all(|partition| partition["followers"].as_array().map(Vec::len) == Some(count))
 }

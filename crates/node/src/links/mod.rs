@@ -18,6 +18,7 @@ mod moves;
 mod of_copies;
 mod peer;
 mod placement;
+mod starters;
 mod starting;
 mod terms;
 
@@ -47,6 +48,7 @@ use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 use peer::Peer;
 use socket2::Socket;
+use starters::Starters;
 use starting::StartWait;
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -84,6 +86,7 @@ pub struct ClusterMembership {
     /// What the hosts agree on.
     pub terms: ClusterTerms,
     /// It joins a cluster that runs, in place of a host that is lost, and takes part in no new one.
+    /// One with a directory that the cluster needs starts with that all the same.
     pub rejoins: bool,
     /// Keeps other sockets from the port of this host until it listens there; in tests.
     pub reservation: Option<Arc<Socket>>,
@@ -115,12 +118,10 @@ impl ClusterMembership {
         if kfactor > KFACTOR_MAX {
             return Err(format!("K is 0 to {KFACTOR_MAX}, not {kfactor}"));
         }
-        if self.rejoins && (kfactor == 0 || configuration.data.is_some()) {
-            return Err(
-                "--rejoin is for hosts that keep their data in memory only, with --kfactor \
-                        1 or 2, in this release"
-                    .to_string(),
-            );
+        if self.rejoins && kfactor == 0 {
+            return Err("--rejoin is for clusters with --kfactor 1 or 2: with one copy of each \
+                        partition a cluster stops with any of its hosts"
+                .to_string());
         }
         self.terms.partition_count()?;
         configuration.options.control_plane(kfactor).map_err(|error| error.to_string())?;
@@ -176,6 +177,8 @@ pub(crate) struct Links {
     /// By host; none for the own one.
     peers: Vec<Option<Peer>>,
     newcomers: Vec<Option<Newcomer>>,
+    /// Hosts that start ask this one.
+    starters: Starters,
     /// Number of sites of each host.
     sites: u16,
     copies: Copies,
@@ -255,6 +258,7 @@ impl Links {
             listener: parts.listener,
             peers,
             newcomers: Vec::new(),
+            starters: Starters::default(),
             sites: placement.site_count(),
             copies: Copies::waiting(placement.host()),
             led_logs: SiteLogs::new(),
@@ -348,6 +352,9 @@ impl Links {
 
     /// Reads the hello of a connection.
     fn hear(&mut self, place: usize) {
+        if self.is_starter(place) {
+            return self.answer_starter(place);
+        }
         let Some(newcomer) = self.newcomers.get_mut(place).and_then(Option::as_mut) else { return };
         let refusal = loop {
             let read = newcomer.stream.read(newcomer.accepting.read_space());
@@ -528,21 +535,6 @@ impl Links {
             false => self.outbox.send(to, message),
         }
         Ok(())
-    }
-
-    /// Tells hosts with which this one takes part again that it knows.
-    fn send_owed_terms(&mut self) {
-        let said = self.said();
-        for number in 0..self.peers.len() {
-            let owes = |peer: &&mut Peer| peer.other.owes_epoch();
-            let Some(peer) = self.peers[number].as_mut().filter(owes) else { continue };
-            let sent = peer.send_terms((&self.membership.terms, said), self.now);
-            if let Err(problem) = sent {
-                let host = peer.host();
-                tracing::error!(%host, problem, "the host is cut off");
-                self.cut_off(host);
-            }
-        }
     }
 
     fn take_messages(&mut self) {
