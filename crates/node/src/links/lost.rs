@@ -94,8 +94,10 @@ impl Links {
             && let Some(state) = self.members.take_epoch()
         {
             let placement = ClusterPlacement::of_state(state);
-            // Each copy begins where its log ends: nobody has opened an epoch since.
-            if state.partitions.iter().any(|partition| partition.epoch != state.epoch) {
+            // Each copy begins where its log ends: nobody has opened an epoch of it since all took
+            // part again. A host without copies may have been lost or have joined meanwhile.
+            let resumed_in = state.hosts[&self.membership.host].up_since;
+            if state.partitions.iter().any(|partition| partition.epoch != resumed_in) {
                 return Err(
                     "a host was lost while the cluster started: stop all hosts, and start \
                             all of them again"

@@ -21,7 +21,7 @@ use std::thread::JoinHandle;
 const SLOW: [&str; 5] = [
     "heartbeat_interval_ms=100",
     "suspect_after_ms=2500",
-    "lease_ms=2000",
+    "lease_ms=800",
     "log_segment_bytes=131072",
     "statistics_interval_ms=0",
 ];
@@ -48,6 +48,9 @@ struct Hosts {
 
 impl Hosts {
     fn new(durability: Durability) -> Hosts {
+        if std::env::var("RJ_LOG").is_ok() {
+            let _ = tracing_subscriber::fmt().with_env_filter("info").with_ansi(false).try_init();
+        }
         let disks: Vec<MemoryDisk> = (0..3).map(|_| new_disk()).collect();
         let members = local_cluster::members(3, 1, || {
             configuration(2, &SLOW, Some(data(&disks[0], durability)))
@@ -65,9 +68,16 @@ impl Hosts {
     }
 
     fn start_all(&mut self, durability: Durability) {
-        let members = (0..3).map(|host| self.member(host, durability)).collect();
+        self.start_first(3, durability);
+    }
+
+    /// The first hosts start together, and the others do not.
+    fn start_first(&mut self, count: usize, durability: Durability) {
+        let members = (0..count).map(|host| self.member(host, durability)).collect();
         let started = local_cluster::start(members).into_iter();
-        self.servers = started.map(|it| Some(it.expect("the host starts"))).collect();
+        for (server, started) in self.servers.iter_mut().zip(started) {
+            *server = Some(started.expect("the host starts"));
+        }
     }
 
     fn client(&self, host: usize) -> SocketAddr {
@@ -84,9 +94,13 @@ impl Hosts {
         drop(self.servers[host].take());
     }
 
-    /// That of all of them, at once.
+    /// That of all of them, at one moment.
     fn cut_all(&mut self) {
-        self.disks = self.disks.iter().map(cut).collect();
+        self.disks = MemoryDisk::survivors(&self.disks, |_| Survival::Lost);
+        self.stop_all();
+    }
+
+    fn stop_all(&mut self) {
         let servers: Vec<Server> = self.servers.iter_mut().filter_map(Option::take).collect();
         let stop = |server: Server| std::thread::spawn(|| drop(server));
         let stopping: Vec<JoinHandle<()>> = servers.into_iter().map(stop).collect();
@@ -234,6 +248,45 @@ fn a_host_that_is_lost_again_while_it_loads_its_copies_comes_back() {
     hosts.cut_all();
     hosts.start_all(durability);
     assert_eq!(sum(&mut hosts.peer(0)), expected);
+}
+
+/// The other hosts start with what they have, also when they have to find out first that the one
+/// that was loading is not there. That one begins with it again, or takes part with the copies that
+/// have come in sync.
+#[test]
+fn a_power_cut_of_all_while_a_host_loads_its_copies_loses_nothing() {
+    let durability = Durability::Sync;
+    let mut hosts = Hosts::new(durability);
+    schema(&mut hosts.peer(0));
+    let mut expected = 0;
+    for (what, is_so) in MOMENTS {
+        let mut peer = hosts.peer(0);
+        hosts.lose(2);
+        serves(&mut peer);
+        assert_eq!(peer.call("bumpall", &[Int(ROWS)]).status, 1);
+        expected += ROWS;
+        let member = hosts.member(2, durability);
+        let starting = std::thread::spawn(move || Server::start(member));
+        eventually(what, || is_so(&hosts.disks[2]));
+        let left = MemoryDisk::survivors(&hosts.disks, |_| Survival::Lost);
+        // It ends while there are others.
+        drop(starting.join().expect("the start does not panic"));
+        hosts.stop_all();
+        hosts.disks = left;
+        match has(&hosts.disks[2], REJOIN_FILE) && has_snapshot(&hosts.disks[2]) {
+            true => {
+                hosts.start_first(2, durability);
+                hosts.bring_back(2, durability);
+            }
+            false => hosts.start_all(durability),
+        }
+        hosts.await_copies(0);
+        assert_eq!(sum(&mut hosts.peer(2)), expected, "{what}");
+    }
+    hosts.lose(1);
+    let mut peer = hosts.peer(2);
+    serves(&mut peer);
+    assert_eq!(sum(&mut peer), expected);
 }
 
 #[test]
