@@ -156,6 +156,20 @@ impl State {
             .map_err(|kind| DiskError::new(operation, name, kind, "injected").at(offset))
     }
 
+    /// A copy that nothing is injected into.
+    fn without_faults(&self) -> State {
+        State {
+            next_file: self.next_file,
+            files: self.files.clone(),
+            names: self.names.clone(),
+            synced_names: self.synced_names.clone(),
+            folders: self.folders.clone(),
+            capacity_bytes: self.capacity_bytes,
+            hook: None,
+            lies: None,
+        }
+    }
+
     fn used_bytes(&self) -> u64 {
         self.files.values().map(|content| content.bytes.len() as u64).sum()
     }
@@ -240,21 +254,25 @@ impl MemoryDisk {
     /// What a power cut at this moment would leave, as a disk of its own; this one goes on. See
     /// [`MemoryDisk::cut_power`].
     pub fn survivor(&self, choose: impl FnMut(&UnsyncedWrite<'_>) -> Survival) -> MemoryDisk {
-        let state = self.state();
-        let copied = State {
-            next_file: state.next_file,
-            files: state.files.clone(),
-            names: state.names.clone(),
-            synced_names: state.synced_names.clone(),
-            folders: state.folders.clone(),
-            capacity_bytes: state.capacity_bytes,
-            hook: None,
-            lies: None,
-        };
-        drop(state);
+        let copied = self.state().without_faults();
         let survivor = MemoryDisk { state: Arc::new(Mutex::new(copied)) };
         survivor.cut_power(choose);
         survivor
+    }
+
+    /// What a power cut of several different disks at one moment would leave of each: nothing that
+    /// was done to one of them after the cut of another one. See [`MemoryDisk::survivor`].
+    pub fn survivors(
+        disks: &[MemoryDisk],
+        mut choose: impl FnMut(&UnsyncedWrite<'_>) -> Survival,
+    ) -> Vec<MemoryDisk> {
+        let held: Vec<MutexGuard<'_, State>> = disks.iter().map(MemoryDisk::state).collect();
+        let copied: Vec<State> = held.iter().map(|state| state.without_faults()).collect();
+        drop(held);
+        let disk = |state| MemoryDisk { state: Arc::new(Mutex::new(state)) };
+        let survivors: Vec<MemoryDisk> = copied.into_iter().map(disk).collect();
+        survivors.iter().for_each(|survivor| survivor.cut_power(&mut choose));
+        survivors
     }
 
     /// A copy of the disk as programs see it, with everything durable.

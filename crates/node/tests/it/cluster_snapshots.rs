@@ -2,7 +2,7 @@
 
 use crate::durability::data;
 use crate::snapshot::{Folder, digest, fill};
-use crate::support::{Answer, Peer, configuration, parameters, start};
+use crate::support::{Answer, Peer, SetAtTheEnd, configuration, parameters, start};
 use lockstep_durability::directory::{ClusterFile, SeveralHosts, initialize};
 use lockstep_durability::snapshot::scan;
 use lockstep_env::DiskErrorKind;
@@ -98,6 +98,7 @@ fn is_one_cut(kfactor: u8) {
     let is_over = AtomicBool::new(false);
     let mut last = peers.pop().expect("three clients");
     std::thread::scope(|scope| {
+        let _over = SetAtTheEnd(&is_over);
         for peer in &mut peers {
             let is_over = &is_over;
             scope.spawn(move || transfer(peer, is_over));
@@ -105,7 +106,6 @@ fn is_one_cut(kfactor: u8) {
         for nonce in ["A", "B"] {
             assert_saved(&save(&mut last, &folder, nonce));
         }
-        is_over.store(true, Ordering::Release);
     });
     assert_eq!(found(&mut last, &folder), [("A".to_string(), true), ("B".to_string(), true)]);
     let status = last.call("@Statistics", &[Text("SNAPSHOTSTATUS"), Int(0)]).rows;

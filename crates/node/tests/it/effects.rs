@@ -2,7 +2,7 @@
 //! effects: hosts come back with what they had, slot by slot.
 
 use crate::durability::{data, new_disk};
-use crate::support::{Peer, digests, parameters, start_with};
+use crate::support::{Peer, SetAtTheEnd, digests, parameters, start_with};
 use lockstep_env::memory::{MemoryDisk, Survival};
 use lockstep_exec::procedure::{NativeProcedure, ProcedureContext, ProcedureError};
 use lockstep_node::Server;
@@ -96,15 +96,6 @@ fn host(disk: &MemoryDisk) -> (Server, Peer) {
     let server = server.expect("the host starts");
     let peer = Peer::login(server.client_address());
     (server, peer)
-}
-
-/// Set however its owner ends.
-struct SetAtTheEnd<'a>(&'a AtomicBool);
-
-impl Drop for SetAtTheEnd<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::SeqCst);
-    }
 }
 
 /// Calls of the procedures in turns, some of them behind transactions of all partitions of which

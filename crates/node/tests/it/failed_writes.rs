@@ -2,7 +2,7 @@
 //! else, and those that succeeded are replayed without the host's limits.
 
 use crate::durability::{data, new_disk};
-use crate::support::{Peer, digests, eventually, start_with};
+use crate::support::{Peer, SetAtTheEnd, digests, eventually, start_with};
 use lockstep_env::memory::{MemoryDisk, Survival};
 use lockstep_exec::procedure::{NativeProcedure, ProcedureContext, ProcedureError};
 use lockstep_node::Server;
@@ -159,12 +159,12 @@ fn writes_that_failed_at_their_host_are_run_nowhere_else() {
     let (is_over, mut failed) = (AtomicBool::new(false), 0);
     std::thread::scope(|scope| {
         scope.spawn(|| keep_undecided(&server, &is_over));
+        let _over = SetAtTheEnd(&is_over);
         for n in 0..600 {
             let answer = peer.call("Stopped", &[Int(1_000 + n), Int(n)]);
             failed += i64::from(answer.status == -1);
             assert!([1, -1].contains(&answer.status), "{answer:?}");
         }
-        is_over.store(true, Ordering::SeqCst);
     });
     assert!(failed > 100, "{failed} failed");
     let rows = (600 - failed).to_string();

@@ -1,7 +1,7 @@
 //! Java procedures in a host: loaded, called, replaced while they are called, and badly behaved.
 //! Without a JDK these tests say so and pass.
 
-use crate::support::{Answer, Peer, parameters, start};
+use crate::support::{Answer, Peer, SetAtTheEnd, parameters, start};
 use lockstep_node::Server;
 use lockstep_types::Datum;
 use std::path::{Path, PathBuf};
@@ -236,10 +236,11 @@ fn code_that_runs_when_classes_are_loaded_holds_nobody_up() {
                     assert!(began.elapsed().as_millis() < 1000, "{:?}", began.elapsed());
                 }
             });
+            let over = SetAtTheEnd(&done);
             let began = Instant::now();
             let answer = peer.call("@UpdateClasses", &[Datum::Bytes(&jar), Datum::Null]);
             println!("{class}: {:?}: {}", began.elapsed(), answer.text);
-            done.store(true, Ordering::Relaxed);
+            drop(over);
             assert!(answer.status < 0 && answer.text.contains(class), "{answer:?}");
         });
         assert!(calls.load(Ordering::Relaxed) > 5, "others were served meanwhile");
@@ -319,6 +320,7 @@ fn classes_are_replaced_while_they_are_called() {
                 seen[key as usize] = number;
             }
         });
+        let _over = SetAtTheEnd(&stop);
         for jar in &jars {
             load(&mut peer, jar);
             let before = calls.load(Ordering::Relaxed);
@@ -326,7 +328,6 @@ fn classes_are_replaced_while_they_are_called() {
                 calls.load(Ordering::Relaxed) > before + 50
             });
         }
-        stop.store(true, Ordering::Relaxed);
     });
     assert_eq!(peer.call("Version", &[Datum::Int(1)]).rows, "4004");
     // What a procedure needs cannot be removed; what none needs can.

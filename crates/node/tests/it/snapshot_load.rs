@@ -1,7 +1,7 @@
 //! Snapshots of a host that is written to: each is a point in time at which all money is there,
 //! whatever moves between partitions and whatever becomes of the schema meanwhile.
 
-use crate::support::{Peer, start};
+use crate::support::{Peer, SetAtTheEnd, start};
 use lockstep_node::Server;
 use lockstep_types::Datum::{Int, Text};
 use lockstep_workloads::bank;
@@ -80,7 +80,7 @@ fn snapshots_under_transfers_and_schema_changes_are_points_in_time() {
     }
     let (stop, moved, changed) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
     thread::scope(|scope| {
-        let ends = StopAtEnd(&stop);
+        let ends = SetAtTheEnd(&stop);
         for first in [0, 1_000, 2_001] {
             let (server, stop, moved) = (&server, &stop, &moved);
             scope.spawn(move || transfer(server, first, stop, moved));
@@ -127,15 +127,6 @@ fn snapshots_under_transfers_and_schema_changes_are_points_in_time() {
         let sum = peer.run("SELECT COUNT(*), SUM(balance) FROM accounts");
         assert_eq!(sum, format!("{ACCOUNTS},{}", ACCOUNTS * BALANCE), "{nonce}, {sites} sites");
         assert_eq!(peer.call("TransferSql", &[Int(-1), Int(1), Int(1), Int(2)]).status, 1);
-    }
-}
-
-/// Lets the threads of a test end, also when it fails.
-struct StopAtEnd<'a>(&'a AtomicBool);
-
-impl Drop for StopAtEnd<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
     }
 }
 

@@ -10,6 +10,7 @@ use lockstep_wire_volt::response::Response;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long anything may take before a test fails.
@@ -266,6 +267,15 @@ impl Peer {
 pub fn digests(server: Server) -> Vec<(u64, u64)> {
     let digests = server.stop_with_replica_digests().expect("it stops");
     digests.into_iter().map(|digest| (digest.content, digest.changes)).collect()
+}
+
+/// Set however its owner ends, also by a panic: threads that run until it is set end then too.
+pub struct SetAtTheEnd<'a>(pub &'a AtomicBool);
+
+impl Drop for SetAtTheEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
 }
 
 /// Tries until it is so.
