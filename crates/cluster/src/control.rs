@@ -229,6 +229,39 @@ impl Control {
         self.is_stopping = true;
     }
 
+    /// This process is about to end, and another voter is to lead the Raft group, if this one does.
+    /// To be called from time to time. True if nothing is to be waited for: it does not lead, or no
+    /// other voter can.
+    pub fn stop_leading(&mut self, now: Now) -> bool {
+        self.stop_proposing();
+        let leads = self.member.leader() == Some(self.member.host());
+        !leads || !self.member.transfer_leadership(&self.detector.connected(now.us))
+    }
+
+    /// This process leaves the cluster on purpose: another voter is to lead the Raft group in its
+    /// place, and then this host is proposed to be lost. The other hosts go on at once, and do not
+    /// have to find out. To be called from time to time until it is true: the cluster goes on
+    /// without this host, or cannot lose it, because without its vote there is no majority.
+    pub fn leave(&mut self, now: Now) -> bool {
+        let is_done = !self.is_up() || !self.is_majority_without_own(now);
+        if !is_done && self.stop_leading(now) {
+            let (host, incarnation) = (self.member.host(), self.member.incarnation());
+            self.member.propose_once(Command::HostLost { host, incarnation }, now.us);
+        }
+        is_done
+    }
+
+    /// Whether the other voters that are up and connected with this host are a majority.
+    fn is_majority_without_own(&self, now: Now) -> bool {
+        let Some(state) = self.state() else { return false };
+        let own = self.member.host();
+        let stays = |host: &HostId| {
+            let is_up = state.hosts[host].state == HostState::Up;
+            *host != own && is_up && self.detector.is_connected(*host, now.us)
+        };
+        2 * state.voters().filter(stays).count() > state.voters().count()
+    }
+
     /// Proposes a command.
     ///
     /// # Errors

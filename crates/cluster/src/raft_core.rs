@@ -364,6 +364,13 @@ impl RaftCore {
         self.node.raft.state == StateRole::Leader
     }
 
+    /// As the leader: lets a voter lead in its place, once that has everything. It may be asked
+    /// again while that lasts.
+    pub fn transfer_leadership(&mut self, to: RaftId) {
+        assert!(self.leads(), "only a leader gives its place to another member");
+        self.node.transfer_leader(to.number());
+    }
+
     /// The leader that this member knows.
     pub fn leader(&self) -> Option<RaftId> {
         RaftId::from_number(self.node.raft.leader_id)

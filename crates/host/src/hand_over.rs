@@ -10,10 +10,15 @@
 //! Each of these steps ends with an epoch of the partition, whatever happens: with the one that the
 //! move begins, with one that gives it up, or with one in which a host is lost. So nobody has to
 //! undo what another one was asked for.
+//!
+//! The coordinator moves in a simpler way ([`CoordinatorMove`]): it begins nothing more, and when
+//! nothing is in progress the control plane is asked for an epoch in which it is at another host.
+//! That one takes over as from a coordinator that is lost, so it does not depend on what the one
+//! before has seen. The calls that waited go back to the threads where they came in.
 
 use crate::leading::Leading;
 use crate::placement::Placement;
-use lockstep_cluster::ClusterState;
+use lockstep_cluster::{ClusterState, Command, Epoch};
 use lockstep_site::Site;
 use lockstep_txn::replica::HandOver;
 use lockstep_types::{HostId, PartitionId};
@@ -39,6 +44,20 @@ pub fn moves_of(state: &ClusterState) -> Vec<PlannedMove> {
     planned.collect()
 }
 
+/// Between two proposals of the same move of the coordinator, microseconds: one may be lost.
+const PROPOSE_AGAIN_US: i64 = 200_000;
+
+/// The move of the coordinator to another host.
+#[derive(Debug)]
+struct CoordinatorMove {
+    to: HostId,
+    /// The epoch of the cluster in which it was proposed, and when that was done last. It may
+    /// take place until the cluster has another epoch.
+    proposed: Option<(u64, i64)>,
+    /// It is not wanted any more.
+    is_given_up: bool,
+}
+
 /// The coordinator's part.
 #[derive(Debug, Default)]
 pub struct MovesAtCoordinator {
@@ -48,6 +67,8 @@ pub struct MovesAtCoordinator {
     /// Partitions that have moved, their new leaders, and the first epoch of the stream to those:
     /// they have not reported yet, and what was sent to them before would be undone.
     moved: Vec<(PartitionId, HostId, u64)>,
+    /// The coordinator itself is to move.
+    own: Option<CoordinatorMove>,
 }
 
 impl MovesAtCoordinator {
@@ -75,6 +96,8 @@ impl MovesAtCoordinator {
     pub fn forget_notified(&mut self) {
         self.unnotified.clone_from(&self.moves);
         self.moved.clear();
+        self.own = None;
+        assert!(self.moved.is_empty(), "a coordinator begins with the reports of all partitions");
     }
 
     /// The streams to partitions are of these epochs, in the placement that is in force: whether
@@ -95,7 +118,61 @@ impl MovesAtCoordinator {
 
     /// Whether nothing begins.
     pub fn hold_back(&self) -> bool {
+        self.own.is_some() || self.do_leaders_move()
+    }
+
+    fn do_leaders_move(&self) -> bool {
         !self.moves.is_empty() || !self.moved.is_empty()
+    }
+
+    /// The coordinator is to move to another host. It begins nothing from now on.
+    pub fn move_coordinator(&mut self, to: HostId) {
+        let proposed = self.own.take().and_then(|before| before.proposed);
+        self.own = Some(CoordinatorMove { to, proposed, is_given_up: false });
+        assert!(self.hold_back(), "a coordinator that is to move begins nothing");
+    }
+
+    /// The coordinator is to stay, in the epoch that the cluster has as far as is known here. Where
+    /// the move was proposed in it, whether it takes place shows with the next epoch, which the
+    /// coordinator waits for: what began before would be undone.
+    pub fn keep_coordinator(&mut self, epoch: u64) {
+        let Some(own) = &mut self.own else { return };
+        own.is_given_up = true;
+        if own.proposed.is_none_or(|(proposed, _)| proposed != epoch) {
+            self.own = None;
+        }
+        assert!(self.own.as_ref().is_none_or(|own| own.is_given_up), "nobody wants the move");
+    }
+
+    /// Another placement is in force, in which the coordinator is here or not. What was proposed
+    /// before is void. True if something may begin again.
+    pub fn follow_placement(&mut self, is_here: bool) -> bool {
+        let Some(own) = &mut self.own else { return false };
+        own.proposed = None;
+        if !is_here || own.is_given_up {
+            self.own = None;
+        }
+        assert!(self.own.as_ref().is_none_or(|own| own.proposed.is_none()), "it is void");
+        is_here && !self.hold_back()
+    }
+
+    /// What is to be proposed now, in an epoch of the cluster, to move the coordinator: nothing
+    /// unless it `is_quiet`, or while leaders move.
+    pub fn coordinator_proposal(
+        &mut self,
+        is_quiet: bool,
+        epoch: u64,
+        now_us: i64,
+    ) -> Option<Command> {
+        let may_propose = is_quiet && !self.do_leaders_move();
+        let own = self.own.as_mut().filter(|_| may_propose)?;
+        let waits =
+            |(proposed, at_us): (u64, i64)| proposed == epoch && now_us < at_us + PROPOSE_AGAIN_US;
+        if own.proposed.is_some_and(waits) {
+            return None;
+        }
+        own.proposed = Some((epoch, now_us));
+        Some(Command::MoveCoordinator { to: own.to, epoch: Epoch(epoch) })
     }
 
     /// Whether the end of a transaction, or a report, may be what is waited for.
@@ -190,6 +267,35 @@ mod tests {
         assert_eq!(moves.take_due(|_| 5), [planned(1, 5)]);
         moves.set(&[], &placement);
         assert!(!moves.hold_back(), "both were given up");
+    }
+
+    #[test]
+    fn a_coordinator_that_is_to_move_begins_nothing_until_it_is_elsewhere() {
+        let mut moves = MovesAtCoordinator::default();
+        moves.move_coordinator(HostId(1));
+        assert!(moves.hold_back() && moves.is_any());
+        assert_eq!(moves.coordinator_proposal(false, 7, 0), None, "something is in progress");
+        let wanted = |epoch| Some(Command::MoveCoordinator { to: HostId(1), epoch: Epoch(epoch) });
+        assert_eq!(moves.coordinator_proposal(true, 7, 0), wanted(7));
+        assert_eq!(moves.coordinator_proposal(true, 7, 100_000), None, "it is on its way");
+        assert_eq!(moves.coordinator_proposal(true, 7, 200_000), wanted(7), "it may be lost");
+        assert!(!moves.follow_placement(true) && moves.hold_back(), "another change was first");
+        assert_eq!(moves.coordinator_proposal(true, 8, 200_001), wanted(8));
+        assert!(!moves.follow_placement(false) && !moves.hold_back(), "it is elsewhere");
+    }
+
+    #[test]
+    fn a_coordinator_that_may_have_moved_waits_for_the_next_epoch_to_go_on() {
+        let mut moves = MovesAtCoordinator::default();
+        moves.move_coordinator(HostId(1));
+        moves.keep_coordinator(7);
+        assert!(!moves.hold_back(), "nothing was proposed");
+        moves.move_coordinator(HostId(1));
+        assert!(moves.coordinator_proposal(true, 7, 0).is_some());
+        moves.keep_coordinator(7);
+        assert!(moves.hold_back(), "the move may take place");
+        assert!(moves.coordinator_proposal(true, 7, 200_000).is_some(), "it comes to an end");
+        assert!(moves.follow_placement(true) && !moves.hold_back(), "it did not");
     }
 
     #[test]

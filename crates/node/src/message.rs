@@ -481,6 +481,8 @@ pub enum Envelope {
     /// From the coordinator to the leader of a partition: it is to be moved, and nothing over
     /// several partitions is in progress.
     HandOver(PlannedMove),
+    /// From the control thread to the coordinator: it is to be at another host, or to stay.
+    MoveCoordinator(Option<HostId>),
     /// For the thread of the links: a leader is drained and sealed.
     HandedOver(PlannedMove),
     /// For the thread of the links: a leader follows from now on.

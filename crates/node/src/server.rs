@@ -38,6 +38,10 @@ use std::time::{Duration, Instant};
 
 /// While waiting for sites: how often to look whether one has ended by an error.
 const LOOK_AT_THREADS: Duration = Duration::from_millis(50);
+/// How long a host that leaves on purpose waits until the others go on without it.
+const LEAVE_PATIENCE: Duration = Duration::from_secs(2);
+/// Between two looks at that.
+const LEAVE_POLL: Duration = Duration::from_millis(1);
 /// Connections that wait to be accepted.
 const LISTEN_BACKLOG: i32 = 4096;
 /// A site's stack: deep expressions run on it.
@@ -284,10 +288,28 @@ impl Server {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 tracing::warn!("the host stops with calls in progress (option stop_timeout_ms)");
-                return;
+                break;
             }
             // A site that ended by an error does not wake this thread.
             std::thread::park_timeout(left.min(LOOK_AT_THREADS));
+        }
+        self.leave();
+    }
+
+    /// Waits until the other hosts go on without this one, if it leaves on purpose, but not for
+    /// long: else they find out.
+    fn leave(&self) {
+        let departure = &self.facts.departure;
+        if !departure.begin() {
+            return;
+        }
+        let deadline = Instant::now() + LEAVE_PATIENCE;
+        while !departure.is_over() && self.runs_on() {
+            if Instant::now() >= deadline {
+                tracing::warn!("the other hosts do not confirm that they go on without this one");
+                return;
+            }
+            std::thread::park_timeout(LEAVE_POLL);
         }
     }
 

@@ -35,6 +35,7 @@ mod schema;
 mod take_over;
 use awaited::AwaitedAnswer;
 use confirm::Confirmations;
+pub use held_back::WaitingCall;
 use one_round::OneRound;
 pub use one_round::OneRoundFinished;
 use take_over::TakeOver;

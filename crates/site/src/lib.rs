@@ -32,7 +32,7 @@ mod tables;
 mod threaded;
 mod via;
 
-pub use coordinator::{Coordinator, CoordinatorOutput, Finished, OneRoundFinished};
+pub use coordinator::{Coordinator, CoordinatorOutput, Finished, OneRoundFinished, WaitingCall};
 pub use counts::{FragmentRun, SpeculationCounts};
 pub use effect::{PartitionEffect, Ready, SnapshotBegun};
 pub use expiry::{Expiring, ExpiryBatch, ExpiryCounts, ExpiryPoll, ExpirySchedule, ExpiryUnitId};

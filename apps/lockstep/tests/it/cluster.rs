@@ -58,7 +58,7 @@ impl Cluster {
     }
 
     /// Starts all hosts and waits until they are ready.
-    fn start(&self) -> Vec<Host> {
+    pub fn start(&self) -> Vec<Host> {
         let spawned: Vec<Host> = (0..self.peers.len()).map(|number| self.spawn(number)).collect();
         spawned.into_iter().map(Host::ready).collect()
     }

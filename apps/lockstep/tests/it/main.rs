@@ -20,6 +20,7 @@ mod operate;
 mod process;
 mod readme;
 mod restore;
+mod rolling_restart;
 mod shell;
 mod small_disk;
 mod snapshots;

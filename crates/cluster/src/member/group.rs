@@ -38,6 +38,22 @@ impl Member {
         }
     }
 
+    /// As the leader: lets another voter lead that is up, in `connected`, and has all that is
+    /// committed. True if there is one. It may be asked again until this member leads no more.
+    pub fn transfer_leadership(&mut self, connected: &BTreeSet<HostId>) -> bool {
+        let (Some(state), true) = (&self.state, self.core.leads()) else { return false };
+        let (voters, _) = self.core.group();
+        let own = self.identity.id;
+        let may_lead = |id: &&RaftId| {
+            let record = state.hosts.get(&id.host()).filter(|record| record.raft_id() == **id);
+            let is_up = record.is_some_and(|record| record.state == HostState::Up);
+            **id != own && is_up && connected.contains(&id.host()) && self.core.is_caught_up(**id)
+        };
+        let Some(to) = voters.iter().find(may_lead).copied() else { return false };
+        self.core.transfer_leadership(to);
+        true
+    }
+
     fn next_change(&self, connected: &BTreeSet<HostId>) -> Option<GroupChange> {
         let state = self.state.as_ref()?;
         let (voters, learners) = self.core.group();

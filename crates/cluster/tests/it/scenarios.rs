@@ -80,6 +80,42 @@ fn a_killed_host_is_lost_and_its_partitions_are_served_again_in_half_a_second() 
 }
 
 #[test]
+fn a_host_that_leaves_is_lost_at_once_and_nothing_waits_for_an_election_after_it() {
+    let mut slowest_us = 0;
+    for seed in 0..40 {
+        let mut world = formed(seed, shape(3, 0, 1), seed % 3 == 0);
+        let leader = raft_leader(&world);
+        let leaves = if seed % 2 == 0 { leader } else { HostId((leader.0 + 1) % 3) };
+        world.leave(leaves);
+        let lost = |world: &World| {
+            let state = world.newest_state().expect("it is formed");
+            state.hosts[&leaves].state == HostState::Down && all_held(world)
+        };
+        slowest_us = slowest_us.max(wait(&mut world, 2_000_000, &lost));
+        assert_ne!(raft_leader(&world), leaves, "seed {seed}: another host leads the group");
+        world.crash(leaves);
+        let epoch = world.newest_state().expect("it is formed").epoch;
+        // The others serve all the time, and have nothing to find out.
+        let fails = |world: &World| !all_held(world);
+        assert!(!world.run_until(world.now_us + 1_000_000, &fails), "seed {seed}");
+        assert_eq!(world.newest_state().expect("it is formed").epoch, epoch, "seed {seed}");
+    }
+    assert!(slowest_us < 150_000, "the slowest took {slowest_us} us: a suspicion takes 200 ms");
+}
+
+#[test]
+fn a_host_without_which_there_is_no_majority_does_not_leave() {
+    let mut world = formed(3, shape(2, 0, 1), false);
+    world.leave(HostId(0));
+    let lost = |world: &World| {
+        let state = world.newest_state().expect("it is formed");
+        state.hosts[&HostId(0)].state == HostState::Down
+    };
+    assert!(!world.run_until(world.now_us + 1_000_000, &lost), "it has the only vote");
+    assert!(all_held(&world));
+}
+
+#[test]
 fn a_host_that_is_cut_off_says_minority_and_gives_up_its_leases_before_another_one_serves() {
     for seed in 0..20 {
         let mut world = formed(seed, shape(3, 0, 2), false);

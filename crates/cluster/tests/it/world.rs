@@ -46,6 +46,8 @@ pub struct Host {
     next_tick_us: u64,
     next_act_us: u64,
     stuck_until_us: u64,
+    /// It leaves on purpose.
+    pub leaves: bool,
     /// The power fails when something is made durable next.
     power_fails: bool,
     /// Since when the wall clock is off, or right again.
@@ -109,6 +111,7 @@ impl World {
                 next_tick_us: 0,
                 next_act_us: 0,
                 stuck_until_us: 0,
+                leaves: false,
                 power_fails: false,
                 wall_since_us: 0,
             });
@@ -197,6 +200,11 @@ impl World {
             2 => Survival::Sectors(random.next_u64()),
             _ => Survival::Lost,
         });
+    }
+
+    /// A host leaves on purpose from now on.
+    pub fn leave(&mut self, id: HostId) {
+        self.host_mut(id).leaves = true;
     }
 
     /// Ends the process of a host at the next moment at which it makes something durable.
@@ -334,6 +342,9 @@ impl World {
             let control = host.control.as_mut().expect("it was there above");
             for site in u16::from(stuck)..sites {
                 control.site_ran(ThreadId(site), now.us);
+            }
+            if host.leaves {
+                control.leave(now);
             }
             control.tick(now);
             if host.next_act_us <= now_us {

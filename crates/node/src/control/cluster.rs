@@ -92,6 +92,13 @@ fn merge_of(id: SystemProcedureId, invocation: &Invocation<'_>) -> Option<Merge>
     }
 }
 
+impl OtherHosts {
+    /// Whether this host waits for others.
+    pub(super) fn is_any_asked(&self) -> bool {
+        self.preparing.is_some() || !self.asked.is_empty()
+    }
+}
+
 impl Control {
     /// A call of a system procedure has come in: from here, or handed on by another host.
     pub(super) fn route_call(&mut self, origin: Origin, admin: bool, body: Arc<[u8]>) {
@@ -113,6 +120,9 @@ impl Control {
             let request = ControlRequest::Call { origin, admin, body };
             let lead = placement.lead_control();
             return self.outbox.send(lead, Envelope::Control(Box::new(request)));
+        }
+        if self.holds_call(origin, admin, &body) {
+            return;
         }
         if placement.host_count() > 1
             && let Some(merge) = merge_of_call(&body)

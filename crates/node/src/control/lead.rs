@@ -1,6 +1,7 @@
 //! What one control thread does for the whole cluster: changes of the catalog, tasks, row
 //! expiration, builds of indexes. It is that of the coordinator's host, and another one's when that
-//! host is lost. And what every control thread does when hosts are lost.
+//! host is lost or the coordinator is moved ([`super::lead_move`]). And what every control thread
+//! does when hosts are lost.
 
 use super::{Control, answer};
 use crate::clock;
@@ -42,6 +43,16 @@ impl Lead {
         }
     }
 
+    /// Another host has it.
+    pub(super) fn is_elsewhere(&mut self) {
+        self.is_here = false;
+    }
+
+    /// Whether responses to changes of the catalog wait for other hosts.
+    pub(super) fn awaits_hosts(&self) -> bool {
+        !self.answers.is_empty()
+    }
+
     /// A site of another host makes a task's call.
     pub(super) fn note_task_call(&mut self, host: HostId, body: &[u8]) {
         let call = Invocation::decode(body).expect("this host has made the call");
@@ -63,6 +74,7 @@ impl Control {
         self.answer_changes();
         self.snapshot_follows(placement);
         self.expiry.host_lost(clock::now_us());
+        self.follow_lead();
         self.push_topology();
     }
 

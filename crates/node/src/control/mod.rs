@@ -16,6 +16,7 @@ mod explain;
 mod files;
 mod joining;
 mod lead;
+mod lead_move;
 mod load;
 mod logging;
 mod members;
@@ -48,6 +49,7 @@ use crate::shard::HostFacts;
 use files::FileWork;
 use joining::Joining;
 use lead::Lead;
+use lead_move::LeadMove;
 use lockstep_base::elapsed::Elapsed;
 use lockstep_exec::watch::TimeLimit;
 use lockstep_host::expiry;
@@ -136,6 +138,8 @@ pub struct Control {
     hosts: cluster::OtherHosts,
     /// What one does for all.
     lead: Lead,
+    /// That moves to another host.
+    lead_move: LeadMove,
     /// Leaders that administrators move.
     moves: LeaderMoves,
     stopping_host: stop_node::StoppingHost,
@@ -198,6 +202,7 @@ impl Control {
             own_answers: VecDeque::new(),
             hosts: cluster::OtherHosts::default(),
             lead,
+            lead_move: LeadMove::default(),
             moves: LeaderMoves::default(),
             stopping_host: stop_node::StoppingHost::default(),
             joining: parts.joined.map(Joining::new),

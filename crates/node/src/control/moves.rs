@@ -4,7 +4,7 @@
 
 use super::Control;
 use super::stop_node::StopOf;
-use super::waiting_moves::{Placed, WaitingCall};
+use super::waiting_moves::{Aim, Placed, WaitingCall};
 use crate::clock;
 use crate::message::{Envelope, Origin};
 use lockstep_cluster::ClusterState;
@@ -61,10 +61,11 @@ impl Control {
                  by {hosts}"
             )));
         }
-        self.move_leaders(origin, &[(partition, to)], None)
+        self.move_leaders(origin, &[(partition, to)], Aim::Move)
     }
 
-    /// `@PrepareStopNode`: the leaders of a host move to hosts with copies.
+    /// `@PrepareStopNode`: the leaders of a host move to hosts with copies, and the coordinator to
+    /// another host if it is there.
     pub(super) fn prepare_stop_node(
         &mut self,
         origin: Origin,
@@ -74,7 +75,7 @@ impl Control {
         let host = host_parameter(invocation, 0)?;
         check_host(&state, host)?;
         let wanted = away_from(&state, host)?;
-        self.move_leaders(origin, &wanted, None)
+        self.move_leaders(origin, &wanted, Aim::Drain(host))
     }
 
     fn state_with_copies(&self) -> Result<Arc<ClusterState>, Failure> {
@@ -93,7 +94,7 @@ impl Control {
         &mut self,
         origin: Origin,
         moves: &[(PartitionId, HostId)],
-        stop: Option<StopOf>,
+        aim: Aim,
     ) -> Result<Handled, Failure> {
         let limit = self.facts.options.max_waiting_moves.to_usize();
         if self.moves.waiting.len() >= limit {
@@ -103,7 +104,7 @@ impl Control {
             )));
         }
         let times = (clock::now_us(), self.facts.options.hand_over_timeout_ms.us());
-        self.moves.waiting.push(WaitingCall::new(origin, moves, (times, stop)));
+        self.moves.waiting.push(WaitingCall::new(origin, moves, (times, aim)));
         self.attend_to_leader_moves();
         Ok(Handled::Pending)
     }
@@ -123,24 +124,47 @@ impl Control {
             for command in waiting.look(placed, now_us) {
                 self.outbox.send(links, Envelope::Propose(Box::new(command)));
             }
-            let origin = waiting.origin;
-            let ended = match (waiting.ended(now_us), waiting.stop) {
+            let (origin, aim) = (waiting.origin, waiting.aim);
+            let ended = match waiting.ended(now_us) {
+                None => None,
+                Some(Ok(())) => self.all_leaders_moved(&mut waiting, &state, (now_us, known_us)),
+                Some(Err(failure)) => Some(Err(failure)),
+            };
+            let ended = match (ended, aim) {
                 (None, _) => {
                     self.moves.waiting.push(waiting);
                     continue;
                 }
-                (Some(Ok(())), Some(_)) if !waiting.is_known(now_us, known_us) => {
-                    self.moves.waiting.push(waiting);
-                    continue;
-                }
-                (Some(Ok(())), None) => self.answer_status(origin),
-                (Some(Ok(())), Some(stop)) => self.stop_host(origin, stop),
-                (Some(Err(_)), Some(stop)) if stop.is_forced => self.stop_host(origin, stop),
+                (Some(Err(_)), Aim::Stop(stop)) if stop.is_forced => self.stop_host(origin, stop),
+                (Some(Ok(())), Aim::Stop(stop)) => self.stop_host(origin, stop),
+                (Some(Ok(())), Aim::Move | Aim::Drain(_)) => self.answer_status(origin),
                 (Some(failed), _) => failed,
             };
             if let Err(failure) = ended {
                 self.answer_failure(origin, &failure);
             }
+        }
+    }
+}
+
+impl Control {
+    /// The leaders have moved that a call waits for: whether it has what it is for, once that is
+    /// so. The coordinator moves last, since it lets other moves wait.
+    fn all_leaders_moved(
+        &mut self,
+        waiting: &mut WaitingCall,
+        state: &ClusterState,
+        (now_us, known_us): (i64, i64),
+    ) -> Option<Result<(), Failure>> {
+        let placement = self.facts.placement();
+        let is_led = |host: HostId| host == placement.host() && placement.leads_control();
+        let aim = waiting.aim;
+        match aim {
+            Aim::Drain(host) | Aim::Stop(StopOf { host, .. }) if is_led(host) => {
+                self.move_lead(state).err().map(Err)
+            }
+            Aim::Stop(_) if !waiting.is_known(now_us, known_us) => None,
+            _ => Some(Ok(())),
         }
     }
 }

@@ -1,12 +1,14 @@
-//! `@StopNode`: one host of a cluster is stopped while the others go on. Its leaders move to hosts
-//! with copies first, where leaders are moved at all; then it stops as by `@Shutdown`. A stop that
+//! `@StopNode`: one host of a cluster is stopped while the others go on. First its leaders move to
+//! hosts with copies, and what it does for all hosts to another one; then it stops as by
+//! `@Shutdown`, and leaves the cluster before its process ends. A stop that
 //! would cost a partition its last copy, or the cluster its majority, is refused, unless it is
 //! forced.
 
 use super::Control;
 use super::moves::{away_from, check_host, host_parameter};
+use super::waiting_moves::Aim;
 use crate::clock;
-use crate::message::{ControlRequest, Envelope, Origin};
+use crate::message::Origin;
 use crate::own_call::OwnCall;
 use lockstep_cluster::{ClusterState, HostState};
 use lockstep_host::schema::Handled;
@@ -47,13 +49,18 @@ impl Control {
         invocation: &Invocation<'_>,
     ) -> Result<Handled, Failure> {
         let stop = self.wanted_stop(invocation)?;
+        if OwnCall::of(origin.connection) == Some(OwnCall::EachHost) {
+            // The host that leads has moved everything away from here. Nobody waits for a response.
+            self.leave();
+            return Ok(Handled::Pending);
+        }
         let state = self.check_stop(stop)?;
         let moves = match (away_from(&state, stop.host), stop.is_forced) {
             (Ok(moves), _) => moves,
             (Err(_), true) => Vec::new(),
             (Err(failure), false) => return Err(failure),
         };
-        self.move_leaders(origin, &moves, Some(stop))
+        self.move_leaders(origin, &moves, Aim::Stop(stop))
     }
 
     fn wanted_stop(&self, invocation: &Invocation<'_>) -> Result<StopOf, Failure> {
@@ -110,22 +117,17 @@ impl Control {
         tracing::warn!(%host, is_forced, "a host is stopped by an administrator");
         // First: this may be the host that stops.
         self.answer_status(origin)?;
-        let placement = self.facts.placement();
-        if host == placement.host() {
-            let facts = Arc::clone(&self.facts);
-            facts.on_shutdown.get().expect("it was looked at")();
-            return Ok(());
-        }
-        let (mut frame, parameters) = (Vec::new(), ParameterWriter::default());
-        encode(&mut frame, "@Shutdown", 0, &CallOptions::default(), parameters.bytes());
-        let body = frame[super::own_calls::LENGTH_BYTES..].into();
-        // Nobody waits for a response: the host that stops gives none.
-        let origin = self.own_origin(OwnCall::EachHost, i64::MAX);
-        let request = ControlRequest::Call { origin, admin: true, body };
-        let control = placement.control_thread_of(host);
-        self.outbox.send(control, Envelope::Control(Box::new(request)));
+        self.ask_to_leave(host);
         Ok(())
     }
+}
+
+/// The call by which the host that leads has another one stop, without the length of its frame.
+pub(super) fn stop_call(host: HostId) -> Arc<[u8]> {
+    let (mut frame, mut parameters) = (Vec::new(), ParameterWriter::default());
+    parameters.integer(i32::try_from(host.0).expect("numbers of hosts are small"));
+    encode(&mut frame, "@StopNode", 0, &CallOptions::default(), parameters.bytes());
+    frame[super::own_calls::LENGTH_BYTES..].into()
 }
 
 fn unsafe_to_stop(host: HostId, why: &str) -> Failure {

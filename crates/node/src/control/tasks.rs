@@ -64,6 +64,7 @@ impl Control {
             && !self.facts.intake.is_held_by_administrator()
             && !self.facts.drain.has_begun()
             && self.restoring.is_none()
+            && !self.lead_move.is_any()
     }
 
     /// The rows of `@Statistics TASK`, without the columns of the host.

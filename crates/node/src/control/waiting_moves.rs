@@ -48,11 +48,21 @@ impl Placed {
     }
 }
 
+/// What a call moves leaders for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Aim {
+    /// Nothing else.
+    Move,
+    /// A host that is to do nothing for others.
+    Drain(HostId),
+    /// A host that stops then.
+    Stop(StopOf),
+}
+
 /// A call that waits.
 pub(super) struct WaitingCall {
     pub(super) origin: Origin,
-    /// The host that stops when its leaders have moved.
-    pub(super) stop: Option<StopOf>,
+    pub(super) aim: Aim,
     /// The partitions that are still led elsewhere.
     left: Vec<Wanted>,
     /// Why the call fails, when nothing of it is in progress any more.
@@ -69,12 +79,12 @@ impl WaitingCall {
     pub(super) fn new(
         origin: Origin,
         moves: &[(PartitionId, HostId)],
-        ((now_us, limit_us), stop): ((i64, i64), Option<StopOf>),
+        ((now_us, limit_us), aim): ((i64, i64), Aim),
     ) -> WaitingCall {
         let wanted = |&(partition, to)| Wanted { partition, to, proposed: None, has_begun: false };
         WaitingCall {
             origin,
-            stop,
+            aim,
             left: moves.iter().map(wanted).collect(),
             failure: None,
             propose_us: now_us,
@@ -199,7 +209,7 @@ mod tests {
             let moves: Vec<_> = (0..partitions).map(|it| (PartitionId(it), HostId(1))).collect();
             World {
                 placed: RefCell::new(vec![(HostId(0), 3, None); moves.len()]),
-                call: WaitingCall::new(origin, &moves, ((NOW_US, LIMIT_US), None)),
+                call: WaitingCall::new(origin, &moves, ((NOW_US, LIMIT_US), Aim::Move)),
             }
         }
 

@@ -148,7 +148,9 @@ impl Links {
         }
         self.follow_peers(&placement);
         self.copies.follow_placement(&placement, &mut self.sends);
-        for (partition, epoch) in self.copies.take_dropped() {
+        let dropped = self.copies.take_dropped();
+        let leaves = self.facts.departure.has_begun();
+        for (partition, epoch) in dropped.into_iter().filter(|_| !leaves) {
             tracing::error!(%partition, epoch, "the copy of this host is out of sync");
         }
         let placement = Arc::new(placement);

@@ -214,11 +214,25 @@ impl Membership {
             // All hosts may be stopping: those that have stopped already are not lost.
             self.control.stop_proposing();
         }
+        self.leave(now);
         self.control.tick(now);
         self.note_effects(now);
         self.attend_to_moves();
         self.note_unavailable();
         self.begin_again(now.us);
+    }
+
+    /// A host that leaves on purpose gives up what it does for all hosts, and then its copies.
+    fn leave(&mut self, now: Now) {
+        let departure = &self.facts.departure;
+        if departure.is_over() || !departure.is_planned() || !self.has_copies() {
+            return;
+        }
+        if !departure.has_begun() {
+            self.control.stop_leading(now);
+        } else if self.control.leave(now) {
+            departure.end();
+        }
     }
 
     /// A host that was put out, and has nothing that the others need, begins again, where its
@@ -473,6 +487,9 @@ impl Membership {
                 self.end = self.end.take().or(Some((None, problem.to_string())));
             }
             Turn::CutOff(_) if self.facts.drain.has_begun() => {}
+            Turn::Out if self.facts.departure.has_begun() => {
+                tracing::info!("the other hosts go on without this one");
+            }
             Turn::CutOff(standing) => tracing::error!(
                 ?standing,
                 "the host is not connected with a majority of the cluster: it serves nothing until \

@@ -26,6 +26,7 @@ pub(super) fn host_facts(
     let kfactor = configuration.cluster.as_ref().map_or(0, |cluster| cluster.terms.kfactor);
     Ok(HostFacts {
         drain: crate::shard::Drain::default(),
+        departure: crate::shard::Departure::default(),
         options: configuration.options.clone(),
         java_options: configuration.java_options.clone(),
         ring: HashRing::new(partition_count),

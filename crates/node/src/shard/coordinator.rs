@@ -22,6 +22,7 @@ use lockstep_host::unavailable::end_transactions;
 use lockstep_site::fence::EndedChange;
 use lockstep_site::{
     Coordinator, CoordinatorOutput, Finished, FromPartition, OneRoundCalls, PartitionEffect,
+    WaitingCall,
 };
 use lockstep_types::{Failure, PartitionId, Status, TransactionId};
 use lockstep_wire_volt::{Invocation, response};
@@ -391,11 +392,14 @@ impl Shard {
             self.begin_with_moves();
             tracing::info!(epoch = placement.epoch(), "the coordinator of transactions is here");
         }
-        if placement.coordinator() != self.thread && self.coordinator.take().is_some() {
+        if placement.coordinator() != self.thread
+            && let Some(role) = self.coordinator.take()
+        {
             tracing::info!(
                 epoch = placement.epoch(),
                 "the coordinator of transactions is elsewhere"
             );
+            self.give_back_waiting(role);
         }
         if let Some(role) = &mut self.coordinator {
             let partitions = (0..placement.partition_count()).map(PartitionId);
@@ -403,6 +407,22 @@ impl Shard {
             partitions.filter(is_lost).for_each(|lost| role.coordinator.leader_lost(lost));
         }
         self.fence_partitions(placement.has_other_coordinator(before));
+        self.follow_coordinator_move();
+    }
+
+    /// The coordinator was here: calls that have not begun go where it is now.
+    fn give_back_waiting(&mut self, mut role: CoordinatorRole) {
+        if !self.placement.is_up(self.facts.host) {
+            return;
+        }
+        for waiting in role.coordinator.take_waiting() {
+            self.bounce(match waiting {
+                WaitingCall::Planned(call) => Envelope::Multi(Box::new(call)),
+                WaitingCall::OneRound(MultiOrigin { origin, .. }, call) => {
+                    Envelope::OneRound(origin, call)
+                }
+            });
+        }
     }
 
     /// A partition reports in a placement of which this thread has not heard yet: it is about to,

@@ -7,7 +7,7 @@
 use super::Shard;
 use super::coordinator::CoordinatorRole;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::thread::Thread;
 
 /// How far an orderly stop has come, for all threads.
@@ -45,6 +45,51 @@ impl Drain {
         {
             thread.unpark();
         }
+    }
+}
+
+/// How far a host is that leaves the other hosts of its cluster on purpose: these hear of it, and
+/// do not have to find out that it is gone.
+#[derive(Default)]
+pub struct Departure(AtomicU8);
+
+impl Departure {
+    const PLANNED: u8 = 1;
+    const BEGUN: u8 = 2;
+    const OVER: u8 = 3;
+
+    /// The host is about to leave: it gives up what it does for all hosts.
+    pub fn plan(&self) {
+        self.0.fetch_max(Departure::PLANNED, Ordering::AcqRel);
+    }
+
+    /// Whether the host is about to leave, or has left.
+    pub fn is_planned(&self) -> bool {
+        self.0.load(Ordering::Acquire) >= Departure::PLANNED
+    }
+
+    /// Nothing is in progress here: the host leaves, if that is planned. Whether it does.
+    pub fn begin(&self) -> bool {
+        let begins = self.is_planned();
+        if begins {
+            self.0.fetch_max(Departure::BEGUN, Ordering::AcqRel);
+        }
+        begins
+    }
+
+    /// Whether the other hosts are to go on without this one.
+    pub fn has_begun(&self) -> bool {
+        self.0.load(Ordering::Acquire) >= Departure::BEGUN
+    }
+
+    /// The others go on without this host.
+    pub fn end(&self) {
+        self.0.store(Departure::OVER, Ordering::Release);
+    }
+
+    /// Whether the others go on without this host.
+    pub fn is_over(&self) -> bool {
+        self.0.load(Ordering::Acquire) == Departure::OVER
     }
 }
 

@@ -1,7 +1,7 @@
 //! What all threads of a host share.
 
-use super::Drain;
 use super::leases::{LeaseTable, SiteRuns};
+use super::{Departure, Drain};
 use crate::callers::Callers;
 use crate::catalog::{HostCatalog, java_settings};
 use crate::intake::Intake;
@@ -25,6 +25,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 pub struct HostFacts {
     /// How far an orderly stop has come.
     pub drain: Drain,
+    /// Whether the host leaves the others of its cluster on purpose.
+    pub departure: Departure,
     /// The options.
     pub options: Options,
     /// Further options for the JVM.

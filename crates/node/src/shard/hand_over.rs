@@ -13,6 +13,7 @@ use lockstep_host::hand_over::PlannedMove;
 use lockstep_host::placement::Placement;
 use lockstep_site::Numbered;
 use lockstep_txn::replica::{HandOver, HandOverStage};
+use lockstep_types::HostId;
 use std::sync::Arc;
 
 /// A leader that is drained, and then sealed.
@@ -46,8 +47,27 @@ impl Shard {
         self.attend_to_moves();
     }
 
+    /// The coordinator is to be at another host, or to stay where it is.
+    pub(super) fn move_coordinator(&mut self, to: Option<HostId>) {
+        if self.coordinator.is_none() {
+            return tracing::debug!("the coordinator that is to move is elsewhere");
+        }
+        match to {
+            Some(to) => self.moves.move_coordinator(to),
+            None => self.moves.keep_coordinator(self.placement.epoch()),
+        }
+        self.hold_coordinator_back();
+    }
+
+    /// Another placement is in force: the coordinator is here, or not any more.
+    pub(super) fn follow_coordinator_move(&mut self) {
+        if self.moves.follow_placement(self.coordinator.is_some()) {
+            self.hold_coordinator_back();
+        }
+    }
+
     /// Something has ended at the coordinator, or another placement is in force: the leaders that
-    /// are to move are notified when nothing is in progress.
+    /// are to move are notified when nothing is in progress, and then the coordinator may move.
     #[cold]
     pub(super) fn attend_to_moves(&mut self) {
         let Some(role) = &self.coordinator else { return };
@@ -55,10 +75,17 @@ impl Shard {
         if self.moves.note_streams(epoch_of, &self.placement) {
             return self.hold_coordinator_back();
         }
-        if !self.moves.await_quiet() || !role.coordinator.is_quiet() {
+        if !role.coordinator.is_quiet() {
             return;
         }
         let placement = Arc::clone(&self.placement);
+        let now_us = self.now_us;
+        if let Some(command) = self.moves.coordinator_proposal(true, placement.epoch(), now_us) {
+            self.outbox.send(placement.links_thread(), Envelope::Propose(Box::new(command)));
+        }
+        if !self.moves.await_quiet() {
+            return;
+        }
         for planned in self.moves.take_due(|partition| placement.epoch_of(partition)) {
             self.send(placement.leader_of(planned.partition), Envelope::HandOver(planned));
         }

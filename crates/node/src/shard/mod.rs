@@ -56,8 +56,8 @@ use accept::Listener;
 use buffers::Buffers;
 use connections::Connections;
 use coordinator::{CoordinatorRole, SeveralCalls};
-pub use drain::Drain;
 use drain::Phase;
+pub use drain::{Departure, Drain};
 pub(crate) use facts::CurrentPlacement;
 pub use facts::{HostFacts, ReplicaDigest};
 use gate::LogGates;
@@ -478,6 +478,7 @@ impl Shard {
             Envelope::Placement(placement) => self.follow_placement(placement),
             Envelope::Moves(moves) => self.take_moves(&moves),
             Envelope::HandOver(planned) => self.begin_hand_over(planned),
+            Envelope::MoveCoordinator(to) => self.move_coordinator(to),
             Envelope::Bounced(bounced) => self.take_bounced(bounced),
             Envelope::Drain => self.phase.drain(),
             Envelope::Stop => self.phase = Phase::Stopping,
