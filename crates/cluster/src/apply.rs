@@ -552,12 +552,12 @@ impl ClusterState {
         if epoch != self.epoch || !self.is_formed() {
             return Err(Refusal::Stale);
         }
-        if !self.serves(to) {
+        // One without copies may have joined just now, and wait for the coordinator's catalog.
+        let has_copy = self.partitions_of(to).next().is_some();
+        if !self.serves(to) || !has_copy && to != self.coordinator {
             return Err(Refusal::NotServing(to));
         }
-        if self.coordinator == to {
-            return Ok(Verdict::Unchanged);
-        }
+        // One that stays has an epoch, too: no move that was proposed before takes place after it.
         self.coordinator = to;
         self.epoch = self.epoch.next();
         Ok(Verdict::Applied)

@@ -136,7 +136,7 @@ pub enum Command {
         /// The partition's epoch.
         epoch: Epoch,
     },
-    /// Another host runs multi-partition transactions.
+    /// Another host runs multi-partition transactions, or the one that does goes on in a new epoch.
     MoveCoordinator {
         /// The host.
         to: HostId,

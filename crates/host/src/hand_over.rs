@@ -44,6 +44,14 @@ pub fn moves_of(state: &ClusterState) -> Vec<PlannedMove> {
     planned.collect()
 }
 
+/// The host that is to have the coordinator in place of another one: of those that are up and have
+/// copies, the one with the lowest number.
+pub fn next_coordinator(state: &ClusterState, host: HostId) -> Option<HostId> {
+    let has_copy = |other: &HostId| state.partitions_of(*other).next().is_some();
+    let mut others = state.hosts.keys().copied().filter(|other| *other != host);
+    others.find(|other| state.serves(*other) && has_copy(other))
+}
+
 /// Between two proposals of the same move of the coordinator, microseconds: one may be lost.
 const PROPOSE_AGAIN_US: i64 = 200_000;
 
@@ -132,9 +140,14 @@ impl MovesAtCoordinator {
         assert!(self.hold_back(), "a coordinator that is to move begins nothing");
     }
 
+    /// Whether the coordinator is to move, or may have moved: no change of the schema begins.
+    pub fn is_coordinator_moving(&self) -> bool {
+        self.own.is_some()
+    }
+
     /// The coordinator is to stay, in the epoch that the cluster has as far as is known here. Where
     /// the move was proposed in it, whether it takes place shows with the next epoch, which the
-    /// coordinator waits for: what began before would be undone.
+    /// coordinator asks and waits for: what began before would be undone.
     pub fn keep_coordinator(&mut self, epoch: u64) {
         let Some(own) = &mut self.own else { return };
         own.is_given_up = true;
@@ -156,23 +169,21 @@ impl MovesAtCoordinator {
         is_here && !self.hold_back()
     }
 
-    /// What is to be proposed now, in an epoch of the cluster, to move the coordinator: nothing
-    /// unless it `is_quiet`, or while leaders move.
-    pub fn coordinator_proposal(
-        &mut self,
-        is_quiet: bool,
-        epoch: u64,
-        now_us: i64,
-    ) -> Option<Command> {
-        let may_propose = is_quiet && !self.do_leaders_move();
+    /// Nothing is in progress: what is to be proposed now to move the coordinator, which waits
+    /// until leaders have moved. One that is to stay after all asks for an epoch in which it is
+    /// here: the host to which it was to move may be lost, and then none follows by itself.
+    pub fn coordinator_proposal(&mut self, placement: &Placement, now_us: i64) -> Option<Command> {
+        let may_propose = !self.do_leaders_move();
         let own = self.own.as_mut().filter(|_| may_propose)?;
+        let epoch = placement.epoch();
         let waits =
             |(proposed, at_us): (u64, i64)| proposed == epoch && now_us < at_us + PROPOSE_AGAIN_US;
         if own.proposed.is_some_and(waits) {
             return None;
         }
         own.proposed = Some((epoch, now_us));
-        Some(Command::MoveCoordinator { to: own.to, epoch: Epoch(epoch) })
+        let to = if own.is_given_up { placement.host() } else { own.to };
+        Some(Command::MoveCoordinator { to, epoch: Epoch(epoch) })
     }
 
     /// Whether the end of a transaction, or a report, may be what is waited for.
@@ -228,6 +239,10 @@ mod tests {
 
     /// Two partitions, led by these hosts in these epochs.
     fn placed(partitions: [(u32, u32); 2]) -> Placement {
+        placed_in(9, partitions)
+    }
+
+    fn placed_in(epoch: u64, partitions: [(u32, u32); 2]) -> Placement {
         let partition = |(leader, epoch): (u32, u32)| PartitionPlacement {
             epoch,
             leader: ThreadId::at(HostId(leader), 0),
@@ -240,7 +255,7 @@ mod tests {
             sites: 1,
             copies: 2,
             up: vec![(HostId(0), 1), (HostId(1), 1)],
-            epoch: 9,
+            epoch,
             coordinator: HostId(0),
             partitions: partitions.into_iter().map(partition).collect(),
         };
@@ -269,32 +284,42 @@ mod tests {
         assert!(!moves.hold_back(), "both were given up");
     }
 
+    fn proposal(to: u32, epoch: u64) -> Option<Command> {
+        Some(Command::MoveCoordinator { to: HostId(to), epoch: Epoch(epoch) })
+    }
+
     #[test]
     fn a_coordinator_that_is_to_move_begins_nothing_until_it_is_elsewhere() {
+        let in_epoch = |epoch| placed_in(epoch, [(0, 3), (0, 5)]);
+        let (seventh, eighth) = (in_epoch(7), in_epoch(8));
         let mut moves = MovesAtCoordinator::default();
+        assert_eq!(moves.coordinator_proposal(&seventh, 0), None, "nobody wants it");
         moves.move_coordinator(HostId(1));
         assert!(moves.hold_back() && moves.is_any());
-        assert_eq!(moves.coordinator_proposal(false, 7, 0), None, "something is in progress");
-        let wanted = |epoch| Some(Command::MoveCoordinator { to: HostId(1), epoch: Epoch(epoch) });
-        assert_eq!(moves.coordinator_proposal(true, 7, 0), wanted(7));
-        assert_eq!(moves.coordinator_proposal(true, 7, 100_000), None, "it is on its way");
-        assert_eq!(moves.coordinator_proposal(true, 7, 200_000), wanted(7), "it may be lost");
+        moves.set(&[planned(0, 3)], &seventh);
+        assert_eq!(moves.coordinator_proposal(&seventh, 0), None, "a leader moves first");
+        moves.set(&[], &seventh);
+        assert_eq!(moves.coordinator_proposal(&seventh, 0), proposal(1, 7));
+        assert_eq!(moves.coordinator_proposal(&seventh, 100_000), None, "it is on its way");
+        assert_eq!(moves.coordinator_proposal(&seventh, 200_000), proposal(1, 7), "or lost");
         assert!(!moves.follow_placement(true) && moves.hold_back(), "another change was first");
-        assert_eq!(moves.coordinator_proposal(true, 8, 200_001), wanted(8));
+        assert_eq!(moves.coordinator_proposal(&eighth, 200_001), proposal(1, 8));
         assert!(!moves.follow_placement(false) && !moves.hold_back(), "it is elsewhere");
     }
 
     #[test]
-    fn a_coordinator_that_may_have_moved_waits_for_the_next_epoch_to_go_on() {
+    fn a_coordinator_that_may_have_moved_asks_for_an_epoch_in_which_it_stays() {
+        let seventh = placed_in(7, [(0, 3), (0, 5)]);
         let mut moves = MovesAtCoordinator::default();
         moves.move_coordinator(HostId(1));
         moves.keep_coordinator(7);
         assert!(!moves.hold_back(), "nothing was proposed");
         moves.move_coordinator(HostId(1));
-        assert!(moves.coordinator_proposal(true, 7, 0).is_some());
+        assert_eq!(moves.coordinator_proposal(&seventh, 0), proposal(1, 7));
         moves.keep_coordinator(7);
         assert!(moves.hold_back(), "the move may take place");
-        assert!(moves.coordinator_proposal(true, 7, 200_000).is_some(), "it comes to an end");
+        // Host 1 may be lost, and then the move never ends by itself.
+        assert_eq!(moves.coordinator_proposal(&seventh, 200_000), proposal(0, 7));
         assert!(moves.follow_placement(true) && !moves.hold_back(), "it did not");
     }
 

@@ -306,8 +306,14 @@ impl Placement {
                 let at = before.leader_of(of);
                 let is_moved = at.host() == *host && at != self.leader_of(of);
                 is_moved && self.copies[of.index()].handed_over != Some(before.epoch_of(of))
-            }) || before.coordinator.host() == *host && before.coordinator != self.coordinator
+            })
         };
+        // Where it stayed, the coordinator was moved on purpose when it had nothing in progress,
+        // and what waited or comes late goes back to where it came in.
+        let stayed = |host| before.is_up(host) && before.up_since(host) == self.up_since(host);
+        let has_moved = before.coordinator != self.coordinator;
+        let is_replaced =
+            |host: &HostId| has_moved && before.coordinator.host() == *host && !stayed(*host);
         // Nothing that was handed to a host while it was away has come to it; one that led nothing
         // then was handed nothing.
         let leads = |host: &HostId| before.leaders.iter().any(|leader| leader.host() == *host);
@@ -316,7 +322,7 @@ impl Placement {
                 || self.is_back_since(before, *host) && (before.is_up(*host) || leads(host))
         };
         let hosts = (0..before.hosts).map(HostId);
-        hosts.filter(|host| is_lost(host) || is_deposed(host)).collect()
+        hosts.filter(|host| is_lost(host) || is_deposed(host) || is_replaced(host)).collect()
     }
 
     /// The hosts of the cluster that take part, but this one.
@@ -469,7 +475,9 @@ mod tests {
         assert_eq!(lost(placed([0, 1], 2, &[0, 1, 2, 3], 2)), [0; 0]);
         assert_eq!(lost(placed([0, 1], 2, &[0, 1, 2], 2)), [3], "it is not up");
         assert_eq!(lost(placed([0, 2], 2, &[0, 1, 2, 3], 2)), [1], "host 2 leads in its place");
-        assert_eq!(lost(placed([0, 1], 0, &[0, 1, 2, 3], 2)), [2], "the coordinator is at host 0");
+        let moved = placed([0, 1], 0, &[0, 1, 2, 3], 2);
+        assert_eq!(lost(moved), [0; 0], "the coordinator was moved from a host that stays");
+        assert_eq!(lost(placed([0, 1], 0, &[0, 1, 3], 2)), [2], "it is lost");
         // It was down with the only copy of a partition, and took part again.
         let down = placed([0, 1], 2, &[0, 2, 3], 1);
         let after = placed([0, 2], 2, &[0, 1, 2, 3], 2);

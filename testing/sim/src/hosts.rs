@@ -118,6 +118,8 @@ enum Said {
     Moves(Vec<PlannedMove>),
     /// From the coordinator to a leader that is to be moved.
     HandOver(PlannedMove),
+    /// To the coordinator: it is to be at another host, or to stay.
+    MoveCoordinator(Option<HostId>),
     /// A call that another host is to run, with the epoch of the placement that says so.
     Bounced(usize, u64),
 }
@@ -229,6 +231,8 @@ struct Cluster {
     changes_one_in: u64,
     /// Leaders are moved on purpose.
     moves_leaders: bool,
+    /// The coordinator is, too; with numbers of their own, so that other runs stay as they are.
+    coordinator_moves: Option<SeededRandom>,
     /// Hosts that are lost are started again.
     returns: bool,
     first: ClusterPlacement,
@@ -313,6 +317,8 @@ impl Cluster {
             loses_partitions,
             changes_one_in,
             moves_leaders: shape.k > 0 && seed.is_multiple_of(3),
+            coordinator_moves: (shape.k > 0 && seed % 5 == 2)
+                .then(|| SeededRandom::new(seed ^ 0x0c00_4d1e)),
             returns: shape.k > 0 && !seed.is_multiple_of(4),
             runs: vec![0; shape.hosts as usize],
             connecting: BTreeMap::new(),
@@ -434,7 +440,9 @@ impl Cluster {
             Event::Start => unreachable!("the world starts hosts"),
         }
         host.take_all(shared);
-        host.run_copies(shared);
+        if !lags(self.coordinator_moves.as_mut(), done.is_tick) {
+            host.run_copies(shared);
+        }
         host.take_all(shared);
         if done.is_tick || shared.random.chance(1, 4) {
             host.step_loads(shared);
@@ -583,4 +591,10 @@ impl Cluster {
         report.epochs += state.epoch.0 - 1;
         report
     }
+}
+
+/// Whether copies are not applied now: they are between other work, and a coordinator may move
+/// before that ends.
+fn lags(coordinator_moves: Option<&mut SeededRandom>, is_tick: bool) -> bool {
+    coordinator_moves.is_some_and(|random| !is_tick && random.chance(1, 2))
 }

@@ -12,10 +12,10 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
 /// After so long a host that is gone is found out; each host that stops is waited for as long.
-const SUSPECT_AFTER: Duration = Duration::from_secs(4);
+const SUSPECT_AFTER: Duration = Duration::from_secs(2);
 const OPTIONS: &str = "--kfactor 1 --sites 1 --option partitions_per_site=2 \
-                       --option heartbeat_interval_ms=100 --option suspect_after_ms=4000 \
-                       --option lease_ms=2000";
+                       --option heartbeat_interval_ms=100 --option suspect_after_ms=2000 \
+                       --option lease_ms=1500";
 const ROWS: i64 = 60;
 const SCHEMA: &str = "
     CREATE TABLE t (id BIGINT NOT NULL PRIMARY KEY, n BIGINT NOT NULL);
@@ -42,7 +42,8 @@ impl Load {
         let mut selector = ParameterWriter::default();
         selector.text("CLUSTER");
         while !self.is_over.load(Ordering::Relaxed) {
-            for address in self.leads.lock().expect("no thread panicked").clone() {
+            let leads = self.leads.lock().expect("no thread panicked").clone();
+            for address in leads {
                 if !connections.contains_key(&address) {
                     let Ok(connection) = Connection::connect(&address, &options) else { continue };
                     connections.insert(address.clone(), connection);

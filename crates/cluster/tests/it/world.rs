@@ -347,7 +347,8 @@ impl World {
                 control.leave(now);
             }
             control.tick(now);
-            if host.next_act_us <= now_us {
+            // One that leaves does not ask to take part again.
+            if host.next_act_us <= now_us && !host.leaves {
                 host.next_act_us = now_us + 50_000;
                 self.act(number);
             }

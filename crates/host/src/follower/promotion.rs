@@ -7,7 +7,7 @@
 //!    followers in sync what they lack of its log;
 //! 2. send [`Promotion::report`] to the coordinator when all copies in sync have the log up to
 //!    [`Promotion::end`]; again, with a later epoch ([`Promotion::fence`]), if the coordinator is
-//!    lost before it has answered;
+//!    lost or moved before it has answered;
 //! 3. give it all messages of the coordinator to the partition ([`Promotion::take_message`]), and
 //!    from the first one on its turns ([`Promotion::run`], [`Promotion::change_catalog`]);
 //! 4. take the site when it is ready ([`Promotion::lead`]), deliver the messages that came early,
@@ -36,6 +36,8 @@ pub struct Promotion<H, A, C> {
     resolved: Option<Resolved>,
     /// Messages of the coordinator after its first one.
     early: Vec<Numbered<C>>,
+    /// Another coordinator came, in this epoch, when everything was decided.
+    later: Option<u64>,
 }
 
 struct Resolved {
@@ -66,8 +68,8 @@ impl<H, A, C: Clone> Promotion<H, A, C> {
     ) -> Result<Promotion<H, A, C>, FollowerError> {
         follower.advance(follower.end)?;
         let undecided = follower.read_undecided()?;
-        let (resolved, early) = (None, Vec::new());
-        Ok(Promotion { follower, epoch, catalog_version, undecided, resolved, early })
+        let (resolved, early, later) = (None, Vec::new(), None);
+        Ok(Promotion { follower, epoch, catalog_version, undecided, resolved, early, later })
     }
 
     /// The last entry of its log: the report depends on all of them.
@@ -85,10 +87,13 @@ impl<H, A, C: Clone> Promotion<H, A, C> {
         self.epoch
     }
 
-    /// Another coordinator is to decide, in a later epoch: it needs a report. False if the one
-    /// before has decided: then the site is fenced when it leads.
-    pub fn fence(&mut self, epoch: u64) -> bool {
+    /// The cluster is in a later epoch, in which the coordinator `has_moved` or not: it needs a
+    /// report. False if everything is decided: then the site reports when it leads, to another one.
+    pub fn fence(&mut self, epoch: u64, has_moved: bool) -> bool {
         if self.resolved.is_some() {
+            if has_moved || self.later.is_some() {
+                self.later = Some(epoch);
+            }
             return false;
         }
         if epoch > self.epoch {
@@ -188,7 +193,14 @@ impl<H, A, C: Clone> Promotion<H, A, C> {
         site.open_epoch(in_sync, &decided, now_us);
         let mut effects = Vec::new();
         site.joined(&acknowledge, &mut effects);
-        Led { site, effects, early: self.early }
+        let mut early = self.early;
+        if let Some(later) = self.later {
+            // The next coordinator waits for the report, and takes nothing back of what the one
+            // before has sent.
+            site.fence(later, &mut effects);
+            early.clear();
+        }
+        Led { site, effects, early }
     }
 }
 

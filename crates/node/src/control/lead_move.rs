@@ -8,6 +8,7 @@ use crate::clock;
 use crate::message::{ControlRequest, Envelope, Origin};
 use crate::own_call::OwnCall;
 use lockstep_cluster::ClusterState;
+use lockstep_host::hand_over::next_coordinator;
 use lockstep_types::{Failure, HostId, Status};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -163,12 +164,4 @@ impl Control {
         let control = placement.control_thread_of(host);
         self.outbox.send(control, Envelope::Control(Box::new(request)));
     }
-}
-
-/// The host that is to have the coordinator in place of another one: of those that are up and have
-/// copies, the one with the lowest number.
-fn next_coordinator(state: &ClusterState, host: HostId) -> Option<HostId> {
-    let has_copy = |other: &HostId| state.partitions_of(*other).next().is_some();
-    let mut others = state.hosts.keys().copied().filter(|other| *other != host);
-    others.find(|other| state.serves(*other) && has_copy(other))
 }

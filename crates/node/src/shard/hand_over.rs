@@ -80,7 +80,7 @@ impl Shard {
         }
         let placement = Arc::clone(&self.placement);
         let now_us = self.now_us;
-        if let Some(command) = self.moves.coordinator_proposal(true, placement.epoch(), now_us) {
+        if let Some(command) = self.moves.coordinator_proposal(&placement, now_us) {
             self.outbox.send(placement.links_thread(), Envelope::Propose(Box::new(command)));
         }
         if !self.moves.await_quiet() {

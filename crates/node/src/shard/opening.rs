@@ -178,7 +178,7 @@ impl Shard {
         let epoch = self.placement.epoch();
         for slot in self.replicas.slots() {
             if let Some(pending) = &mut self.replicas[slot].opening {
-                if pending.promotion.fence(epoch) {
+                if pending.promotion.fence(epoch, has_moved) {
                     self.report_undecided(slot);
                 }
                 continue;

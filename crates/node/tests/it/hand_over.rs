@@ -65,7 +65,7 @@ pub(crate) struct Seen {
     pub(crate) calls: i64,
     /// Responses that are no success.
     pub(crate) failures: Vec<String>,
-    longest: Duration,
+    pub(crate) longest: Duration,
 }
 
 /// Says when calls are to end, and how many were made.

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 /// Hosts that notice a loss soon, and of which a busy machine suspects none that runs.
 const TIMES: [&str; 3] = ["heartbeat_interval_ms=100", "suspect_after_ms=2000", "lease_ms=800"];
+const SUSPECT_AFTER: Duration = Duration::from_millis(2_000);
 
 /// The hosts, and the numbers of those that are to stop.
 fn stoppable() -> (Vec<Option<Server>>, Receiver<usize>) {
@@ -41,31 +42,32 @@ fn refused(admin: &mut Peer, host: i64) -> String {
     answer.text
 }
 
-#[test]
-fn a_host_is_stopped_under_load_and_no_call_fails() {
+/// Stops a host while clients of the others make calls.
+fn stop_under_load(stopped: usize) {
     let (mut servers, stops) = stoppable();
     let server = |host: usize| servers[host].as_ref().expect("it runs");
-    let mut admin = Peer::login(server(1).admin_address());
+    let others: Vec<usize> = (0..3).filter(|host| *host != stopped).collect();
+    let mut admin = Peer::login(server(others[1]).admin_address());
     schema(&mut admin);
     let load = Arc::new(Load::default());
-    let bumps: Vec<JoinHandle<Seen>> = [0, 1]
-        .map(|host: usize| {
-            run_calls(server(host).client_address(), &load, move |peer, number| {
-                let answer = peer.call("bump", &[Int((number * 7 + host as i64) % ROWS)]);
-                (answer.status, answer.text)
-            })
+    let bump = |host: &usize| {
+        let first = *host as i64;
+        run_calls(server(*host).client_address(), &load, move |peer, number| {
+            let answer = peer.call("bump", &[Int((number * 7 + first) % ROWS)]);
+            (answer.status, answer.text)
         })
-        .into();
-    let all = run_calls(server(1).client_address(), &load, |peer, _| {
+    };
+    let bumps: Vec<JoinHandle<Seen>> = others.iter().map(bump).collect();
+    let all = run_calls(server(others[1]).client_address(), &load, |peer, _| {
         let answer = peer.call("bumpall", &[Int(ROWS)]);
         (answer.status, answer.text)
     });
     load.go_on();
-    assert!(partitions(&mut admin).iter().any(|(leader, _)| *leader == 2));
-    let answer = admin.call("@StopNode", &[Int(2)]);
+    assert!(partitions(&mut admin).iter().any(|(leader, _)| *leader == stopped as i64));
+    let answer = admin.call("@StopNode", &[Int(stopped as i64)]);
     assert_eq!(answer.status, 1, "{answer:?}");
-    assert!(partitions(&mut admin).iter().all(|(leader, _)| *leader != 2));
-    assert_eq!(stop_next(&mut servers, &stops), 2);
+    assert!(partitions(&mut admin).iter().all(|(leader, _)| *leader != stopped as i64));
+    assert_eq!(stop_next(&mut servers, &stops), stopped);
     eventually("the others go on without it", || {
         let shown = admin.call("@SystemInformation", &[Text("CLUSTER")]).rows;
         shown.contains("down")
@@ -75,10 +77,22 @@ fn a_host_is_stopped_under_load_and_no_call_fails() {
     let bumps: Vec<Seen> = bumps.into_iter().map(|it| it.join().expect("it ends")).collect();
     let all = all.join().expect("it ends");
     for seen in bumps.iter().chain([&all]) {
-        assert_eq!(seen.failures, [""; 0], "{} calls", seen.calls);
+        println!("host {stopped}: {} calls, the longest took {:?}", seen.calls, seen.longest);
+        assert_eq!(seen.failures, [""; 0], "host {stopped}: {} calls", seen.calls);
+        assert!(seen.longest < SUSPECT_AFTER, "a call waited for a suspicion: {:?}", seen.longest);
     }
     let expected = bumps.iter().map(|seen| seen.calls).sum::<i64>() + all.calls * ROWS;
     assert_eq!(admin.run("SELECT SUM(n) FROM t"), expected.to_string());
+}
+
+#[test]
+fn a_host_is_stopped_under_load_and_no_call_fails() {
+    stop_under_load(2);
+}
+
+#[test]
+fn the_host_with_the_coordinator_is_stopped_under_load_and_no_call_fails() {
+    stop_under_load(0);
 }
 
 #[test]

@@ -65,7 +65,8 @@ impl Host {
         let Some(coordinator) = &self.coordinator else {
             return self.refuse_elsewhere(call, shared);
         };
-        let is_busy = self.changing.is_some() || coordinator.is_taking_over();
+        let is_moving = self.moves.is_coordinator_moving();
+        let is_busy = self.changing.is_some() || coordinator.is_taking_over() || is_moving;
         if is_busy || self.unavailable.is_any() || self.loads_any() {
             return self.refuse_busy(call, shared);
         }

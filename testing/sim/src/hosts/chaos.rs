@@ -1,6 +1,6 @@
 //! The faults of a run, and the clients that call meanwhile.
 
-use super::{Cluster, Process};
+use super::{Cluster, Event, Process, Said};
 use lockstep_cluster::{ClusterState, Command, Epoch, HostState, PartitionState};
 use lockstep_types::{HostId, PartitionId};
 use std::collections::BTreeSet;
@@ -40,6 +40,7 @@ impl Cluster {
                 let host = self.shared.random.below(self.processes.len() as u64) as usize;
                 self.move_leader(host);
             }
+            self.move_coordinator();
             // Callers of a host that has no majority for long wait as long.
             if self.judge.outstanding >= clients {
                 let most_us = self.now_us + 60_000;
@@ -133,6 +134,50 @@ impl Cluster {
         let now = process.links.now(now_us);
         // Too many are pending: this one is not begun.
         let _ = process.links.control.propose(command, now);
+    }
+
+    /// Now and then the coordinator is to be at another host, which may be lost by then; half of
+    /// the times when all leaders at its host have moved. It stays where that takes longer than a
+    /// control thread waits.
+    fn move_coordinator(&mut self) {
+        let Some(random) = &mut self.coordinator_moves else { return };
+        if !random.chance(1, 25) {
+            return;
+        }
+        let to = HostId(random.below(self.processes.len() as u64) as u32);
+        let patience_us = [1_000, 20_000, 400_000][random.below(3) as usize];
+        let leaders_move = random.chance(1, 2);
+        let has_it = |process: &Process| process.host.coordinator.is_some();
+        let found = self.processes.iter().position(|it| it.as_ref().is_some_and(has_it));
+        let Some(at) = found.filter(|at| *at != to.0 as usize) else { return };
+        let run = self.processes[at].as_ref().expect("it runs").run;
+        if leaders_move {
+            self.move_leaders_of(at);
+        }
+        let delay_us = if leaders_move { 5_000 } else { 0 };
+        let moves = Event::ToSite(run, Said::MoveCoordinator(Some(to)));
+        self.schedule(self.now_us + delay_us, at, moves);
+        let stay = Event::ToSite(run, Said::MoveCoordinator(None));
+        self.schedule(self.now_us + delay_us + patience_us, at, stay);
+    }
+
+    /// All leaders of a host are to be moved, to the first of their copies.
+    fn move_leaders_of(&mut self, host: usize) {
+        let (id, now_us) = (HostId(host as u32), self.now_us);
+        let Some(process) = &mut self.processes[host] else { return };
+        let Some(state) = process.links.state() else { return };
+        let led = (0..).map(PartitionId).zip(&state.partitions).filter(|(_, it)| it.leader == id);
+        let moves: Vec<Command> = led
+            .filter_map(|(partition, it)| {
+                let to = it.followers().next()?;
+                Some(Command::BeginHandOver { partition, to, epoch: it.epoch })
+            })
+            .collect();
+        let now = process.links.now(now_us);
+        for command in moves {
+            // Too many are pending: this one is not begun.
+            let _ = process.links.control.propose(command, now);
+        }
     }
 
     /// Whether any of these hosts could be lost, beside those that may be by now, with a majority

@@ -57,8 +57,12 @@ impl Host {
             self.begin_with_moves(shared);
             shared.report.coordinators += 1;
         }
+        let was_here = self.coordinator.is_some();
         if placement.coordinator().host() != self.id {
-            (self.coordinator, self.changing) = (None, None);
+            self.changing = None;
+            if let Some(role) = self.coordinator.take() {
+                self.give_back_waiting(role, shared);
+            }
         }
         if let Some(coordinator) = &mut self.coordinator {
             let partitions = (0..placement.partition_count()).map(PartitionId);
@@ -66,6 +70,7 @@ impl Host {
             partitions.filter(is_lost).for_each(|lost| coordinator.leader_lost(lost));
         }
         self.fence_partitions(placement.has_other_coordinator(before), shared);
+        self.follow_coordinator_move(was_here, shared);
     }
 
     fn fence_partitions(&mut self, has_moved: bool, shared: &mut Shared) {
@@ -73,7 +78,7 @@ impl Host {
         for partition in self.replicas.keys().copied().collect::<Vec<_>>() {
             let replica = self.replicas.get_mut(&partition).expect("it was listed");
             if let Some(pending) = &mut replica.opening {
-                if pending.promotion.fence(epoch) {
+                if pending.promotion.fence(epoch, has_moved) {
                     self.report_undecided(partition, shared);
                 }
                 continue;

@@ -260,6 +260,7 @@ impl Host {
             Said::Change(call) => self.take_change(call, shared),
             Said::Moves(moves) => self.take_moves(&moves, shared),
             Said::HandOver(planned) => self.begin_hand_over(planned, shared),
+            Said::MoveCoordinator(to) => self.move_coordinator(to, shared),
             Said::Bounced(call, epoch) => self.take_bounced(call, epoch, shared),
         }
     }
@@ -310,7 +311,7 @@ impl Host {
     }
 
     /// A call that another host is to run goes back to where it came in.
-    fn bounce(&mut self, call: usize, shared: &Shared) {
+    pub(super) fn bounce(&mut self, call: usize, shared: &Shared) {
         self.send(shared.origin_of(call), Said::Bounced(call, self.placement.epoch()));
     }
 
@@ -455,6 +456,7 @@ impl Host {
             let mut outputs = Vec::new();
             coordinator.expire(self.now_us, &mut outputs);
             coordinator::carry_out(&mut Of { host: self, shared }, &mut outputs);
+            self.attend_to_moves(shared);
         }
         self.follow_unavailable(shared);
     }

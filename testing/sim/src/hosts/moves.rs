@@ -9,9 +9,9 @@ use lockstep_host::gate::{Gate, SafePosition};
 use lockstep_host::hand_over::PlannedMove;
 use lockstep_host::partition;
 use lockstep_host::placement::Placement;
-use lockstep_site::Numbered;
+use lockstep_site::{Coordinator, Numbered, WaitingCall};
 use lockstep_txn::replica::{HandOver, HandOverStage};
-use lockstep_types::PartitionId;
+use lockstep_types::{HostId, PartitionId};
 use std::sync::Arc;
 
 /// A leader that is drained, and then sealed.
@@ -43,16 +43,57 @@ impl Host {
         self.attend_to_moves(shared);
     }
 
+    /// The coordinator is to be at another host, or to stay where it is. A change of the schema
+    /// that is in progress ends first, as the control thread sees to it.
+    pub(super) fn move_coordinator(&mut self, to: Option<HostId>, shared: &mut Shared) {
+        if self.coordinator.is_none() || to.is_some() && self.changing.is_some() {
+            return;
+        }
+        match to {
+            Some(to) => self.moves.move_coordinator(to),
+            None => self.moves.keep_coordinator(self.placement.epoch()),
+        }
+        self.hold_coordinator_back(shared);
+    }
+
+    /// The coordinator was here: calls that have not begun go where it is now.
+    pub(super) fn give_back_waiting(&mut self, mut role: Coordinator<usize, u64>, shared: &Shared) {
+        if !self.placement.is_up(self.id) {
+            return;
+        }
+        for waiting in role.take_waiting() {
+            let origin = match waiting {
+                WaitingCall::Planned(call) => call.origin,
+                WaitingCall::OneRound(origin, _) => origin,
+            };
+            self.bounce(origin, shared);
+        }
+    }
+
+    /// Another placement is in force: the coordinator is here, or not any more.
+    pub(super) fn follow_coordinator_move(&mut self, was_here: bool, shared: &mut Shared) {
+        let is_here = self.coordinator.is_some();
+        let was_moving = self.moves.is_coordinator_moving();
+        shared.report.coordinators_moved += u64::from(was_here && !is_here && was_moving);
+        if self.moves.follow_placement(is_here) {
+            self.hold_coordinator_back(shared);
+        }
+    }
+
     pub(super) fn attend_to_moves(&mut self, shared: &mut Shared) {
         let Some(coordinator) = &self.coordinator else { return };
         let epoch_of = |partition| coordinator.epoch_of(partition);
         if self.moves.note_streams(epoch_of, &self.placement) {
             return self.hold_coordinator_back(shared);
         }
-        if !self.moves.await_quiet() || !coordinator.is_quiet() {
+        if !coordinator.is_quiet() {
             return;
         }
         let placement = Arc::clone(&self.placement);
+        self.proposals.extend(self.moves.coordinator_proposal(&placement, self.now_us));
+        if !self.moves.await_quiet() {
+            return;
+        }
         for planned in self.moves.take_due(|partition| placement.epoch_of(partition)) {
             let leader = placement.leader_of(planned.partition).host();
             self.send(leader, Said::HandOver(planned));

@@ -83,6 +83,8 @@ pub struct Report {
     pub coordinators: u64,
     /// Leaders that were moved on purpose.
     pub moved: u64,
+    /// Coordinators that were.
+    pub coordinators_moved: u64,
     /// Hosts that were put out, ran, and began again by themselves.
     pub began_again: u64,
     /// Processes that were started in place of lost ones.
@@ -110,7 +112,7 @@ pub struct Report {
 }
 
 impl Report {
-    fn numbers(&mut self) -> [&mut u64; 39] {
+    fn numbers(&mut self) -> [&mut u64; 40] {
         [
             &mut self.answered,
             &mut self.failed,
@@ -139,6 +141,7 @@ impl Report {
             &mut self.hops,
             &mut self.ahead,
             &mut self.moved,
+            &mut self.coordinators_moved,
             &mut self.began_again,
             &mut self.started_again,
             &mut self.joined,
@@ -174,8 +177,8 @@ impl fmt::Display for Report {
              refused and {} ended because of lost partitions, which {} runs had at their ends; {} \
              changes of the schema, {} calls planned again, {} \
              and {} found made and undone by coordinators that took over; {} hops, \
-             {} of them ahead of a placement; {} leaders moved; {} hosts begun again \
-             by themselves, {} started again, {} joined; \
+             {} of them ahead of a placement; {} leaders and {} coordinators moved; {} hosts begun \
+             again by themselves, {} started again, {} joined; \
              {} loads of copies begun, {} of them again, {} too slow, {} ended, {} copies in sync \
              again, {} at hosts that stayed, {} leaders at hosts that came back; {} runs lost too \
              much; {} edges between transactions over lists without a cycle",
@@ -206,6 +209,7 @@ impl fmt::Display for Report {
             self.hops,
             self.ahead,
             self.moved,
+            self.coordinators_moved,
             self.began_again,
             self.started_again,
             self.joined,

@@ -163,8 +163,10 @@ impl World {
                 }
                 promoting.promotion.take_message(told);
             }
-            Message::Fence(_, epoch) if promoting.promotion.fence(epoch) => {
-                self.send_report(partition);
+            Message::Fence(_, epoch) => {
+                if promoting.promotion.fence(epoch, true) {
+                    self.send_report(partition);
+                }
             }
             other => promoting.waiting.push(other),
         }

@@ -29,7 +29,7 @@ fn nothing_is_lost_and_nothing_is_stale_whichever_host_is_lost() {
     assert!(sum.changes > 500 && sum.planned_again > 200, "{sum:?}");
     assert!(sum.changes_found_made > 20 && sum.changes_found_undone > 0, "{sum:?}");
     assert!(sum.hops > 1_000, "{sum:?}");
-    assert!(sum.moved > 100, "{sum:?}");
+    assert!(sum.moved > 100 && sum.coordinators_moved > 100, "{sum:?}");
     // Lost hosts are started again and load their copies, several times over where things fail.
     assert!(sum.started_again > 500 && sum.joined > 500 && sum.loaded > 800, "{sum:?}");
     assert!(sum.loads_again > 20 && sum.in_sync > 800, "{sum:?}");
