@@ -179,6 +179,12 @@ impl<M> Gate<M> {
         self.waiting.push_back((entry, message));
     }
 
+    /// Whether something that waits may be released.
+    #[inline]
+    pub fn may_release(&self) -> bool {
+        self.waiting.front().is_some_and(|(entry, _)| *entry <= self.safe.safe())
+    }
+
     /// The next message that may be released.
     #[inline]
     pub fn release(&mut self) -> Option<M> {

@@ -460,6 +460,20 @@ impl Shard {
         let Shard { replicas, placement, outbox, now_us, .. } = self;
         let round = (*now_us, all);
         replicas.iter_mut().for_each(|own| own.hand_over_log(round, placement, outbox));
+        if has_copies {
+            self.release_what_is_alone();
+        }
+    }
+
+    /// Where no other host has a copy, what was logged just now is safe, and no receipt that comes
+    /// later says so.
+    #[inline]
+    fn release_what_is_alone(&mut self) {
+        for slot in self.replicas.slots() {
+            if self.replicas[slot].gate.messages.may_release() {
+                self.release_safe_of(slot);
+            }
+        }
     }
 
     /// The thread ends: everything that was logged goes to the log's thread.
