@@ -91,8 +91,9 @@ impl<H, A, C: Clone> Promotion<H, A, C> {
     /// report. False if everything is decided: then the site reports when it leads, to another one.
     pub fn fence(&mut self, epoch: u64, has_moved: bool) -> bool {
         if self.resolved.is_some() {
-            if has_moved || self.later.is_some() {
-                self.later = Some(epoch);
+            // A repetition of what the report was for changes nothing: the coordinator has it.
+            if epoch > self.epoch && (has_moved || self.later.is_some()) {
+                self.later = self.later.max(Some(epoch));
             }
             return false;
         }
