@@ -1,18 +1,18 @@
-//! `lockstep init`: makes the directory of a host.
+//! `lockstep init`: makes the directory of a host, or of a witness.
 
-use crate::membership::{hosts, kfactor};
+use crate::membership::{hosts, kfactor, witnesses};
 use crate::start::{default_sites, partitions_per_site, shape, sites};
-use clap::{Arg, ArgMatches, Command, value_parser};
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use lockstep_node::links::ClusterTerms;
 use lockstep_node::log::directory::{self, SeveralHosts};
 use lockstep_node::options::{Count, Options};
 use lockstep_types::PartitionId;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 pub fn command() -> Command {
     Command::new("init")
-        .about("Make a directory in which a host keeps its data")
+        .about("Make a directory in which a host keeps its data, or a witness its votes")
         .arg(
             Arg::new("dir")
                 .long("dir")
@@ -28,17 +28,40 @@ pub fn command() -> Command {
             "How many hosts may be lost without a loss of data: each partition has K + 1 copies \
              [default: 0]",
         ))
+        .arg(witnesses().requires("hosts").help(
+            "Number of witnesses beside the hosts: 1 where a process `lockstep witness` has a vote \
+             [default: 0]",
+        ))
+        .arg(
+            Arg::new("witness")
+                .long("witness")
+                .action(ArgAction::SetTrue)
+                .conflicts_with_all([
+                    "sites",
+                    "partitions-per-site",
+                    "hosts",
+                    "kfactor",
+                    "witnesses",
+                ])
+                .help("Make the directory of the witness itself, which has no data"),
+        )
 }
 
 pub fn run(arguments: &ArgMatches) -> Result<ExitCode, String> {
     let path = arguments.get_one::<PathBuf>("dir").expect("the argument is required");
+    if arguments.get_flag("witness") {
+        return make_for_witness(path);
+    }
     let sites = arguments.get_one::<u32>("sites").copied().unwrap_or_else(default_sites);
     let each = arguments.get_one::<u32>("partitions-per-site").copied().unwrap_or(1);
     let hosts = arguments.get_one::<u32>("hosts").copied().unwrap_or(1);
     let kfactor = arguments.get_one::<u8>("kfactor").copied().unwrap_or(0);
+    let witnesses = arguments.get_one::<u32>("witnesses").copied().unwrap_or(0);
     let options = Options { partitions_per_site: Count(each.into()), ..Options::default() };
-    let partitions = ClusterTerms::new(hosts, sites, kfactor, &options).partition_count()?;
-    let several = (hosts > 1).then_some(SeveralHosts { hosts, sites, kfactor });
+    let terms = ClusterTerms { witnesses, ..ClusterTerms::new(hosts, sites, kfactor, &options) };
+    let partitions = terms.partition_count()?;
+    terms.check_witnesses()?;
+    let several = (hosts > 1).then_some(SeveralHosts { hosts, sites, kfactor, witnesses });
     if partitions >= PartitionId::LIMIT {
         return Err(format!(
             "{}{} have {partitions} partitions, and a cluster has {} at most",
@@ -54,8 +77,9 @@ pub fn run(arguments: &ArgMatches) -> Result<ExitCode, String> {
     match several {
         None => println!("lockstep: made {shown} for {shape}, cluster {cluster}"),
         Some(_) => println!(
-            "lockstep: made {shown} for one of {hosts} hosts with {shape} each, K = {kfactor}, \
-             directory {cluster}"
+            "lockstep: made {shown} for one of {hosts} hosts with {shape} each, K = \
+             {kfactor},{} directory {cluster}",
+            if witnesses > 0 { " a witness," } else { "" }
         ),
     }
     let advice = match each {
@@ -67,5 +91,16 @@ pub fn run(arguments: &ArgMatches) -> Result<ExitCode, String> {
         Some(_) => " --internal HOST:PORT --peers HOST:PORT,...",
     };
     println!("lockstep: `lockstep start --dir {shown}{advice}{addresses}` starts the host");
+    Ok(ExitCode::SUCCESS)
+}
+
+fn make_for_witness(path: &Path) -> Result<ExitCode, String> {
+    let made = directory::create_for_witness(path).map_err(|error| error.to_string())?;
+    let shown = path.display();
+    println!("lockstep: made {shown} for a witness, directory {}", made.cluster);
+    println!(
+        "lockstep: `lockstep witness --dir {shown} --internal HOST:PORT --peers HOST:PORT,...` \
+         starts it"
+    );
     Ok(ExitCode::SUCCESS)
 }

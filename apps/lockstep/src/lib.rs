@@ -20,6 +20,7 @@ mod restore;
 mod snapshot;
 mod sql;
 mod start;
+mod witness;
 
 use clap::{Arg, ArgAction, Command};
 use lockstep_env::Disk;
@@ -39,10 +40,11 @@ fn command() -> Command {
         .disable_help_subcommand(true)
         .arg(Arg::new("log").long("log").global(true).value_name("FILTER").help(
             "What is logged to standard error: error, warn, info, debug, or a filter \
-                     [default: info for `start`, else warn]",
+                     [default: info for `start` and `witness`, else warn]",
         ))
         .subcommand(init::command())
         .subcommand(start::command())
+        .subcommand(witness::command())
         .subcommand(sql::command())
         .subcommand(load::command())
         .subcommand(export::command())
@@ -80,7 +82,8 @@ pub fn run(procedures: Procedures) -> ExitCode {
 /// As [`run`], with something between a host and its disk.
 pub fn run_with(procedures: Procedures, wrap_disk: WrapDisk) -> ExitCode {
     let matches = command().get_matches();
-    let default = if matches.subcommand_name() == Some("start") { "info" } else { "warn" };
+    let serves = matches!(matches.subcommand_name(), Some("start" | "witness"));
+    let default = if serves { "info" } else { "warn" };
     let filter = matches.get_one::<String>("log").map_or(default, String::as_str);
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(tracing_subscriber::EnvFilter::new(filter))
@@ -105,6 +108,7 @@ pub fn run_with(procedures: Procedures, wrap_disk: WrapDisk) -> ExitCode {
         Some(("restore", arguments)) => restore::run(arguments, procedures),
         Some(("admin", arguments)) => admin::run(arguments),
         Some(("start", arguments)) => start::run(arguments, procedures, wrap_disk, change_filter),
+        Some(("witness", arguments)) => witness::run(arguments),
         Some(("sql", arguments)) => sql::run(arguments),
         Some(("load", arguments)) => load::run(arguments),
         Some(("export", arguments)) => export::run(arguments),

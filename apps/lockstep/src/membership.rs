@@ -1,11 +1,14 @@
-//! The options of `start` that make a host one of a cluster.
+//! The options of `start` that make a host one of a cluster, and those of `witness`.
 
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
-use lockstep_node::links::{ClusterMembership, ClusterTerms, KFACTOR_MAX};
+use lockstep_node::links::{ClusterMembership, ClusterTerms, KFACTOR_MAX, WITNESSES_MAX};
 use lockstep_node::log::directory::SeveralHosts;
 use lockstep_node::options::Options;
 use lockstep_types::HostId;
 use std::net::SocketAddr;
+
+/// With one host there are no copies that a vote could decide about.
+const HOSTS_BESIDE_WITNESS_MIN: u32 = 2;
 
 /// The number of hosts.
 pub fn hosts() -> Arg {
@@ -23,23 +26,23 @@ pub fn kfactor() -> Arg {
         .value_parser(value_parser!(u8).range(0..=i64::from(KFACTOR_MAX)))
 }
 
-/// The options.
-pub fn arguments(resolve: fn(&str) -> Result<SocketAddr, String>) -> [Arg; 5] {
+/// The number of witnesses.
+pub fn witnesses() -> Arg {
+    Arg::new("witnesses")
+        .long("witnesses")
+        .value_name("N")
+        .value_parser(value_parser!(u32).range(0..=i64::from(WITNESSES_MAX)))
+}
+
+/// Where the members of a cluster listen for each other.
+pub fn addresses(resolve: fn(&str) -> Result<SocketAddr, String>) -> [Arg; 2] {
     [
-        hosts()
-            .requires("peers")
-            .help("Number of hosts of the cluster [default: as many as --peers names]"),
-        kfactor().requires("peers").help(
-            "How many hosts may be lost without a loss of data: each partition has K + 1 copies, \
-             and the other hosts go on without a lost one while they are a majority. With 0 the \
-             cluster stops with any of its hosts [default: that of the directory, else 0]",
-        ),
         Arg::new("internal")
             .long("internal")
             .value_name("HOST:PORT")
             .value_parser(resolve)
             .requires("peers")
-            .help("Where this host listens for the other hosts: one of --peers"),
+            .help("Where this process listens for the other members: one of --peers"),
         Arg::new("peers")
             .long("peers")
             .value_name("HOST:PORT,...")
@@ -47,14 +50,53 @@ pub fn arguments(resolve: fn(&str) -> Result<SocketAddr, String>) -> [Arg; 5] {
             .value_parser(resolve)
             .requires("internal")
             .help(
-                "Where the hosts of the cluster listen for each other, this one too, in the same \
-                 order at each of them, at every start",
+                "Where the hosts of the cluster listen for each other, this one too, and a witness \
+                 as the last one: in the same order at each of them, at every start",
             ),
+    ]
+}
+
+/// The options of a host.
+pub fn arguments() -> [Arg; 4] {
+    [
+        hosts().requires("peers").help(
+            "Number of hosts of the cluster, without the witness [default: as many as --peers \
+             names]",
+        ),
+        witnesses().requires("peers").help(
+            "With 1, the last one of --peers is a witness (`lockstep witness`), which votes and \
+             has no data: with it, two hosts with --kfactor 1 survive the loss of either one \
+             [default: that of the directory, else 0]",
+        ),
+        kfactor().requires("peers").help(
+            "How many hosts may be lost without a loss of data: each partition has K + 1 copies, \
+             and the other hosts go on without a lost one while they are a majority. With 0 the \
+             cluster stops with any of its hosts [default: that of the directory, else 0]",
+        ),
         Arg::new("rejoin").long("rejoin").action(ArgAction::SetTrue).requires("peers").help(
             "Take the place of a lost host in a cluster that runs, and never form a new one. \
                  Hosts in memory with --kfactor 1 or 2; without this option such a host does both",
         ),
     ]
+}
+
+/// The addresses of all members, and which of them is that of this process.
+///
+/// # Errors
+/// An address is missing, or is named twice.
+fn listed(arguments: &ArgMatches) -> Result<(Vec<SocketAddr>, usize), String> {
+    let peers = arguments.get_many::<SocketAddr>("peers").into_iter().flatten();
+    let addresses: Vec<SocketAddr> = peers.copied().collect();
+    let own = arguments.get_one::<SocketAddr>("internal").expect("--peers requires it");
+    for (number, address) in addresses.iter().enumerate() {
+        if addresses[..number].contains(address) {
+            return Err(format!("--peers names {address} twice"));
+        }
+    }
+    let position = addresses.iter().position(|address| address == own).ok_or_else(|| {
+        format!("--internal is {own}, which is none of --peers: add it there, at each host")
+    })?;
+    Ok((addresses, position))
 }
 
 /// What the options say; `None` for a host that is alone. What they leave out is as the directory
@@ -68,30 +110,37 @@ pub fn read(
     options: &Options,
     made: Option<SeveralHosts>,
 ) -> Result<Option<ClusterMembership>, String> {
-    let Some(peers) = arguments.get_many::<SocketAddr>("peers") else { return Ok(None) };
-    let addresses: Vec<SocketAddr> = peers.copied().collect();
-    let own = arguments.get_one::<SocketAddr>("internal").expect("--peers requires it");
-    let listed = addresses.len();
-    let hosts = arguments.get_one::<u32>("hosts").copied().unwrap_or(listed as u32);
-    if hosts as usize != listed {
-        return Err(format!("--hosts is {hosts}, and --peers names {listed}: name each host once"));
+    if !arguments.contains_id("peers") {
+        return Ok(None);
     }
-    for (number, address) in addresses.iter().enumerate() {
-        if addresses[..number].contains(address) {
-            return Err(format!("--peers names {address} twice"));
-        }
+    let (addresses, position) = listed(arguments)?;
+    let asked = arguments.get_one::<u32>("witnesses").copied();
+    let witnesses = asked.or(made.map(|made| made.witnesses)).unwrap_or(0);
+    let named = (addresses.len() as u32).saturating_sub(witnesses);
+    let hosts = arguments.get_one::<u32>("hosts").copied().unwrap_or(named);
+    let beside = if witnesses > 0 { " and a witness" } else { "" };
+    if hosts != named {
+        return Err(format!(
+            "--hosts is {hosts}, and --peers names {named}{beside}: name each host once"
+        ));
     }
-    let position = addresses.iter().position(|address| address == own).ok_or_else(|| {
-        format!("--internal is {own}, which is none of --peers: add it there, at each host")
-    })?;
+    if position as u32 >= hosts {
+        return Err(format!(
+            "--internal is {}, the last one of --peers, which is the witness (--witnesses 1): \
+             start it there with `lockstep witness`, and each host at its own address",
+            addresses[position]
+        ));
+    }
     if let Some(SeveralHosts { hosts: made, .. }) = made.filter(|made| made.hosts != hosts) {
         return Err(format!(
-            "the directory was made for {made} hosts (init --hosts), and --peers names {hosts}"
+            "the directory was made for {made} hosts (init --hosts), and --peers names \
+             {hosts}{beside}"
         ));
     }
     let kfactor = arguments.get_one::<u8>("kfactor").copied();
     let kfactor = kfactor.or(made.map(|made| made.kfactor)).unwrap_or(0);
-    let terms = ClusterTerms::new(hosts, sites, kfactor, options);
+    let terms = ClusterTerms { witnesses, ..ClusterTerms::new(hosts, sites, kfactor, options) };
+    terms.check_witnesses()?;
     terms.partition_count()?;
     Ok(Some(ClusterMembership {
         host: HostId(position as u32),
@@ -102,10 +151,43 @@ pub fn read(
     }))
 }
 
+/// What the options of a witness say.
+///
+/// # Errors
+/// What does not fit, and what would.
+pub fn read_witness(
+    arguments: &ArgMatches,
+    options: &Options,
+) -> Result<ClusterMembership, String> {
+    let (addresses, position) = listed(arguments)?;
+    let hosts = addresses.len() as u32 - 1;
+    if position as u32 != hosts {
+        return Err(format!(
+            "--internal is {}, and the witness is the last one of --peers, {}: start host \
+             {position} there with `lockstep start --witnesses 1`, and the witness at its own \
+             address",
+            addresses[position], addresses[hosts as usize]
+        ));
+    }
+    if hosts < HOSTS_BESIDE_WITNESS_MIN {
+        return Err(format!(
+            "--peers names {hosts} hosts and the witness, and a witness is for a cluster of \
+             {HOSTS_BESIDE_WITNESS_MIN} hosts or more: name each host, and the witness as the \
+             last one"
+        ));
+    }
+    Ok(ClusterMembership {
+        host: HostId(position as u32),
+        addresses,
+        terms: ClusterTerms::of_witness(hosts, options),
+        rejoins: false,
+        reservation: None,
+    })
+}
+
 /// What a host is started as, in words.
 pub fn shown(cluster: Option<&ClusterMembership>, shape: String) -> String {
-    match cluster {
-        None => shape,
-        Some(cluster) => format!("host {} of {}, {shape}", cluster.host, cluster.terms.hosts),
-    }
+    let Some(cluster) = cluster else { return shape };
+    let beside = if cluster.terms.witnesses > 0 { " and a witness" } else { "" };
+    format!("host {} of {}{beside}, {shape}", cluster.host, cluster.terms.hosts)
 }

@@ -51,16 +51,11 @@ pub fn command() -> Command {
         )
         .arg(sites())
         .arg(partitions_per_site())
-        .args(membership::arguments(resolve))
+        .args(membership::arguments())
+        .args(membership::addresses(resolve))
         .arg(address("client", "127.0.0.1:21212", "Where clients connect; port 0 takes a free one"))
         .arg(address("admin", "127.0.0.1:21211", "Where administrators connect"))
-        .arg(
-            Arg::new("option")
-                .long("option")
-                .value_name("NAME=VALUE")
-                .action(ArgAction::Append)
-                .help("Set a limit or option; `lockstep help options` lists them"),
-        )
+        .arg(option())
         .arg(
             Arg::new("java-option")
                 .long("java-option")
@@ -82,6 +77,15 @@ pub fn command() -> Command {
         )
 }
 
+/// A limit or option that is set.
+pub fn option() -> Arg {
+    Arg::new("option")
+        .long("option")
+        .value_name("NAME=VALUE")
+        .action(ArgAction::Append)
+        .help("Set a limit or option; `lockstep help options` lists them")
+}
+
 fn address(name: &'static str, default: &'static str, help: &'static str) -> Arg {
     Arg::new(name)
         .long(name)
@@ -93,7 +97,7 @@ fn address(name: &'static str, default: &'static str, help: &'static str) -> Arg
 
 /// The socket address of `HOST:PORT`, where the host is an address or a name. A name that has
 /// several stands for the first one of IPv4, which all clients can connect to.
-fn resolve(given: &str) -> Result<SocketAddr, String> {
+pub fn resolve(given: &str) -> Result<SocketAddr, String> {
     let found = given.to_socket_addrs().map_err(|error| {
         format!("it is not the address or the name of this machine, `:` and a port: {error}")
     })?;
@@ -103,12 +107,7 @@ fn resolve(given: &str) -> Result<SocketAddr, String> {
 }
 
 /// Warns of ports that other machines reach: there are no users yet.
-fn warn_of_open_ports(server: &Server) {
-    let ports = [
-        ("client", Some(server.client_address())),
-        ("admin", Some(server.admin_address())),
-        ("internal", server.internal_address()),
-    ];
+pub fn warn_of_open_ports(ports: &[(&str, Option<SocketAddr>)]) {
     for (port, address) in ports {
         let Some(address) = address else { continue };
         if !address.ip().is_loopback() {
@@ -206,8 +205,8 @@ fn said_of_data(data: Option<&Data>) -> String {
     }
 }
 
-/// Why a host that serves stops.
-enum Stop {
+/// Why a host that serves, or a witness, stops.
+pub enum Stop {
     /// A signal or an administrator wants it.
     Asked,
     /// The other hosts have put it out: it begins again and joins them.
@@ -215,27 +214,27 @@ enum Stop {
 }
 
 /// How the threads of this process tell that the host is to stop.
-struct Stops {
+pub struct Stops {
     /// Set while the host serves.
-    serves: Arc<AtomicBool>,
+    pub serves: Arc<AtomicBool>,
     sender: Sender<Stop>,
-    receiver: Receiver<Stop>,
+    pub receiver: Receiver<Stop>,
 }
 
 /// Waits for a signal on a thread of its own. One that comes before the host serves ends the
 /// process at once: a start may take long, or hang on a disk that does not answer.
-fn await_signal(mut signals: Signals) -> Stops {
+pub fn await_signal(mut signals: Signals, role: &'static str) -> Stops {
     let serves = Arc::new(AtomicBool::new(false));
     let (sender, receiver) = channel();
     let stops = Stops { serves: Arc::clone(&serves), sender: sender.clone(), receiver };
     std::thread::spawn(move || {
         for signal in signals.forever() {
             if signal == SIGHUP {
-                tracing::info!("SIGHUP: the host goes on; SIGTERM stops it");
+                tracing::info!("SIGHUP: the {role} goes on; SIGTERM stops it");
                 continue;
             }
             if !serves.load(Ordering::Acquire) {
-                eprintln!("lockstep: stopped before the host was ready");
+                eprintln!("lockstep: stopped before the {role} was ready");
                 std::process::exit(1);
             }
             // The host stops already.
@@ -259,7 +258,7 @@ fn start_beside(configuration: ServerConfiguration) -> Result<Server, String> {
 }
 
 /// Sends this process the signal to stop when its input ends.
-fn stop_with_input() {
+pub fn stop_with_input() {
     static BEGUN: Once = Once::new();
     let watch = || {
         // What is written there means nothing; an input that cannot be read has ended.
@@ -272,12 +271,18 @@ fn stop_with_input() {
     BEGUN.call_once(|| drop(std::thread::spawn(watch)));
 }
 
-/// The options that were set.
-fn options(arguments: &ArgMatches) -> Result<Options, String> {
+/// The options that were set by `--option`.
+pub fn set_options(arguments: &ArgMatches) -> Result<Options, String> {
     let mut options = Options::default();
     for setting in arguments.get_many::<String>("option").into_iter().flatten() {
         options.set(setting).map_err(|error| error.to_string())?;
     }
+    Ok(options)
+}
+
+/// The options that were set.
+fn options(arguments: &ArgMatches) -> Result<Options, String> {
+    let mut options = set_options(arguments)?;
     if let Some(partitions) = arguments.get_one::<u32>("partitions-per-site") {
         options.partitions_per_site = Count(u64::from(*partitions));
     }
@@ -316,7 +321,8 @@ pub fn run(
     let made = data.as_ref().and_then(|data| data.cluster.several);
     let cluster = membership::read(arguments, sites, &options, made)?;
     let shape = membership::shown(cluster.as_ref(), shape(sites, each_has));
-    last_word::end_with_panics(data.as_ref().map(|data| (data.disk.shown(""), data.durability)));
+    let directory = data.as_ref().map(|data| (data.disk.shown(""), data.durability));
+    last_word::end_with_panics("host", last_word::remedy_of_host(directory));
     let configuration = ServerConfiguration {
         sites,
         for_tests: TestSettings::default(),
@@ -332,7 +338,7 @@ pub fn run(
     // Before the ready line, so that a signal directly after it is not lost.
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(|error| error.to_string())?;
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "the host starts: {shape}, {kept}");
-    let stops = await_signal(signals);
+    let stops = await_signal(signals, "host");
     let mut configuration = configuration;
     let (json, ends_with_input) =
         (arguments.get_flag("json"), arguments.get_flag("stop-with-input"));
@@ -387,7 +393,11 @@ fn serve(
     if said.ends_with_input {
         stop_with_input();
     }
-    warn_of_open_ports(&server);
+    warn_of_open_ports(&[
+        ("client", Some(server.client_address())),
+        ("admin", Some(server.admin_address())),
+        ("internal", server.internal_address()),
+    ]);
     let (client, admin) = (server.client_address(), server.admin_address());
     tracing::info!(%client, %admin, "the host is ready");
     // The reader of this line may have closed its end when the host begins again.

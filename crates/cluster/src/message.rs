@@ -28,6 +28,19 @@ pub struct Agreement {
     pub hosts_digest: u64,
 }
 
+impl Agreement {
+    /// Whether a member can be of one cluster with another one. A witness has no sites and no
+    /// copies: of the shape only the numbers of hosts and witnesses count between it and a host.
+    pub(crate) fn fits(&self, other: &Agreement, with_witness: bool) -> bool {
+        let members = |shape: &Shape| (shape.hosts, shape.witnesses);
+        let fits = match with_witness {
+            true => members(&self.shape) == members(&other.shape),
+            false => self.shape == other.shape,
+        };
+        fits && self.name == other.name && self.hosts_digest == other.hosts_digest
+    }
+}
+
 /// Who sends, and to whom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Envelope {

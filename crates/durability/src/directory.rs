@@ -9,6 +9,8 @@
 //! DIR/log/         the command log
 //! DIR/snapshots/   snapshots
 //! ```
+//!
+//! The directory of a witness has the files `lock` and `cluster` and the folder `raft`.
 
 use crate::command_log;
 use lockstep_env::{Disk, DiskError, DiskErrorKind, OpenMode};
@@ -30,9 +32,13 @@ pub const RAFT_FOLDER: &str = "raft";
 pub const MEMBERS_FILE: &str = "members";
 
 const FIRST_LINE: &str = "LockstepDB cluster";
-/// The format of a directory for a host that is alone, and of one for a host of several.
+/// The format of a directory for a host that is alone, of one for a host of several, and of one
+/// for a member of a cluster with a witness.
 const FORMAT: u64 = 1;
 const FORMAT_OF_SEVERAL: u64 = 2;
+const FORMAT_WITH_WITNESS: u64 = 3;
+/// The role of a witness.
+const WITNESS: &str = "witness";
 const MEMBERS_FIRST_LINE: &str = "LockstepDB members";
 const CLUSTER_FILE_BYTES_MAX: usize = 4_096;
 
@@ -65,6 +71,8 @@ pub struct ClusterFile {
     pub created_ms: i64,
     /// For a host of several, what they are.
     pub several: Option<SeveralHosts>,
+    /// The directory is that of a witness, which has no partitions.
+    pub is_witness: bool,
 }
 
 /// The hosts of a cluster.
@@ -76,6 +84,8 @@ pub struct SeveralHosts {
     pub sites: u32,
     /// How many hosts may be lost without a loss of data.
     pub kfactor: u8,
+    /// How many witnesses there are beside the hosts.
+    pub witnesses: u32,
 }
 
 /// Why a directory cannot be made or used; the text names the file and what can be done.
@@ -108,14 +118,25 @@ impl From<DiskError> for DirectoryError {
 
 impl ClusterFile {
     fn to_text(self) -> String {
-        let ClusterFile { cluster, partition_count, created_ms, several } = self;
-        let format = if several.is_some() { FORMAT_OF_SEVERAL } else { FORMAT };
+        let ClusterFile { cluster, partition_count, created_ms, several, is_witness } = self;
+        let format = match several {
+            _ if is_witness => FORMAT_WITH_WITNESS,
+            Some(several) if several.witnesses > 0 => FORMAT_WITH_WITNESS,
+            Some(_) => FORMAT_OF_SEVERAL,
+            None => FORMAT,
+        };
         let mut text = format!(
             "{FIRST_LINE}\nformat {format}\ncluster {cluster}\npartitions {partition_count}\n\
              created_ms {created_ms}\n"
         );
-        if let Some(SeveralHosts { hosts, sites, kfactor }) = several {
+        if let Some(SeveralHosts { hosts, sites, kfactor, witnesses }) = several {
             text.push_str(&format!("hosts {hosts}\nsites {sites}\nkfactor {kfactor}\n"));
+            if witnesses > 0 {
+                text.push_str(&format!("witnesses {witnesses}\n"));
+            }
+        }
+        if is_witness {
+            text.push_str(&format!("role {WITNESS}\n"));
         }
         with_checksum(text)
     }
@@ -129,18 +150,29 @@ impl ClusterFile {
         };
         let wrong = |name: &str| format!("the line '{name}' has no number that fits");
         let format: u64 = field("format")?.parse().map_err(|_| wrong("format"))?;
-        if format > FORMAT_OF_SEVERAL {
-            let known = FORMAT_OF_SEVERAL;
+        if format > FORMAT_WITH_WITNESS {
+            let known = FORMAT_WITH_WITNESS;
             return Err(format!("its format is {format}, and this program reads {known}"));
         }
-        let several = (format == FORMAT_OF_SEVERAL).then(|| {
+        let is_witness = format == FORMAT_WITH_WITNESS && field("role").is_ok();
+        if is_witness && field("role")? != WITNESS {
+            return Err("the line 'role' names no role that this program knows".to_string());
+        }
+        let several = (format > FORMAT && !is_witness).then(|| {
             Ok::<SeveralHosts, String>(SeveralHosts {
                 hosts: field("hosts")?.parse().map_err(|_| wrong("hosts"))?,
                 sites: field("sites")?.parse().map_err(|_| wrong("sites"))?,
                 kfactor: field("kfactor")?.parse().map_err(|_| wrong("kfactor"))?,
+                witnesses: match format {
+                    FORMAT_WITH_WITNESS => {
+                        field("witnesses")?.parse().map_err(|_| wrong("witnesses"))?
+                    }
+                    _ => 0,
+                },
             })
         });
         Ok(ClusterFile {
+            is_witness,
             several: several.transpose()?,
             cluster: ClusterId::parse(&field("cluster")?).ok_or_else(|| wrong("cluster"))?,
             partition_count: field("partitions")?.parse().map_err(|_| wrong("partitions"))?,
@@ -237,8 +269,8 @@ pub fn initialize(disk: &dyn Disk, file: ClusterFile) -> Result<(), DirectoryErr
     let names = disk.list("")?;
     if names.iter().any(|name| name == CLUSTER_FILE) {
         return Err(DirectoryError(format!(
-            "{root} belongs to a host already: `lockstep start --dir` starts it. Nothing was \
-             changed."
+            "{root} belongs to a host already: `lockstep start --dir` starts it, and `lockstep \
+             witness --dir` a witness. Nothing was changed."
         )));
     }
     let unexpected = names.iter().find(|name| !expected.contains(&name.as_str()));
@@ -251,8 +283,10 @@ pub fn initialize(disk: &dyn Disk, file: ClusterFile) -> Result<(), DirectoryErr
              exist. Nothing was changed."
         )));
     }
-    disk.create_folder(command_log::FOLDER)?;
-    disk.create_folder(SNAPSHOT_FOLDER)?;
+    if !file.is_witness {
+        disk.create_folder(command_log::FOLDER)?;
+        disk.create_folder(SNAPSHOT_FOLDER)?;
+    }
     if names.iter().any(|name| name == UNFINISHED) {
         disk.remove(UNFINISHED)?;
     }

@@ -42,4 +42,6 @@ pub use inner_load::SiteLoad;
 pub use lockstep_host::placement::MAX_SITES;
 pub use lockstep_plan::system_procedures;
 pub use lockstep_plan::{Planning, RULES, Rule, RuleSet};
-pub use server::{ReplicaDigest, Server, ServerConfiguration, TestSettings};
+pub use server::{
+    ReplicaDigest, Server, ServerConfiguration, TestSettings, Witness, WitnessConfiguration,
+};

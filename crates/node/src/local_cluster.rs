@@ -19,10 +19,40 @@ pub fn members(
     configuration: impl Fn() -> ServerConfiguration,
 ) -> io::Result<Vec<ServerConfiguration>> {
     let reserved = (0..hosts).map(|_| ReservedPort::new()).collect::<io::Result<Vec<_>>>()?;
+    Ok(members_at(&reserved, (hosts, kfactor), configuration))
+}
+
+/// The same for hosts with a witness, and what that is.
+///
+/// # Errors
+/// The system has no port left.
+pub fn members_and_witness(
+    hosts: u32,
+    kfactor: u8,
+    configuration: impl Fn() -> ServerConfiguration,
+) -> io::Result<(Vec<ServerConfiguration>, ClusterMembership)> {
+    let reserved = (0..=hosts).map(|_| ReservedPort::new()).collect::<io::Result<Vec<_>>>()?;
+    let witness = ClusterMembership {
+        host: HostId(hosts),
+        addresses: reserved.iter().map(ReservedPort::address).collect(),
+        terms: ClusterTerms::of_witness(hosts, &configuration().options),
+        rejoins: false,
+        reservation: reserved.last().map(|port| Arc::clone(&port.socket)),
+    };
+    Ok((members_at(&reserved, (hosts, kfactor), configuration), witness))
+}
+
+/// The hosts at the first of these ports; the others are those of witnesses.
+fn members_at(
+    reserved: &[ReservedPort],
+    (hosts, kfactor): (u32, u8),
+    configuration: impl Fn() -> ServerConfiguration,
+) -> Vec<ServerConfiguration> {
     let addresses: Vec<SocketAddr> = reserved.iter().map(ReservedPort::address).collect();
     let member = |host: u32| {
         let mut configuration = configuration();
         let terms = ClusterTerms::new(hosts, configuration.sites, kfactor, &configuration.options);
+        let terms = ClusterTerms { witnesses: reserved.len() as u32 - hosts, ..terms };
         let addresses = addresses.clone();
         let reservation = Some(Arc::clone(&reserved[host as usize].socket));
         let host = HostId(host);
@@ -30,7 +60,7 @@ pub fn members(
             Some(ClusterMembership { host, addresses, terms, rejoins: false, reservation });
         configuration
     };
-    Ok((0..hosts).map(member).collect())
+    (0..hosts).map(member).collect()
 }
 
 /// Starts the hosts of a cluster, each of which waits for the others.

@@ -4,6 +4,7 @@
 mod begin;
 mod checks;
 mod facts;
+mod witness;
 
 use crate::allocator;
 use crate::catalog::{HostCatalog, NativeRegistry};
@@ -35,6 +36,7 @@ use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+pub use witness::{Witness, WitnessConfiguration};
 
 /// While waiting for sites: how often to look whether one has ended by an error.
 const LOOK_AT_THREADS: Duration = Duration::from_millis(50);
@@ -131,7 +133,8 @@ impl Server {
         allocator::prepare(&configuration.options, configuration.sites)?;
         let internal = listen_for_hosts(&configuration)?;
         let (client, admin) = (listen(configuration.client)?, listen(configuration.admin)?);
-        let facts = Arc::new(host_facts(&configuration, &client, &admin)?);
+        let addresses = (client.local_addr()?, admin.local_addr()?);
+        let facts = Arc::new(host_facts(&configuration, addresses.0, addresses.1)?);
         let (internal, raft, recovered) =
             bring_back_with_others(&configuration, &facts, internal).map_err(io::Error::other)?;
         let Recovered { state, last_multi, end, sequences, log_reach, summary } = recovered;

@@ -37,6 +37,15 @@ pub struct Host {
     pub state: String,
     pub client: String,
     pub admin: String,
+    /// `host`, or `witness`, which has a vote and no partitions.
+    pub role: String,
+}
+
+impl Host {
+    /// Whether it is a witness.
+    pub fn is_witness(&self) -> bool {
+        self.role == "witness"
+    }
 }
 
 /// A partition: its number, its leader and the other hosts that have a copy, and since which epoch.
@@ -131,7 +140,8 @@ fn host(row: &[Value]) -> Option<Host> {
         Some(Value::Text(text)) => text.to_string(),
         _ => String::new(),
     };
-    Some(Host { id: *id, name: text(0), state: text(1), client: text(2), admin: text(3) })
+    let [name, state, client, admin, role] = [0, 1, 2, 3, 4].map(text);
+    Some(Host { id: *id, name, state, client, admin, role })
 }
 
 fn partition(row: &[Value]) -> Option<Partition> {
@@ -180,6 +190,7 @@ fn as_json(cluster: &Cluster) -> String {
             "state": host.state,
             "client": host.client,
             "admin": host.admin,
+            "role": host.role,
         })
     };
     let partition = |partition: &Partition| {
@@ -205,9 +216,12 @@ fn as_json(cluster: &Cluster) -> String {
 
 fn as_text(cluster: &Cluster) -> String {
     let Cluster { state, epoch, coordinator, hosts, partitions } = cluster;
-    let count = hosts.len();
+    let witnesses = hosts.iter().filter(|host| host.is_witness()).count();
+    let count = hosts.len() - witnesses;
+    let beside = if witnesses > 0 { " and a witness" } else { "" };
     let mut out = format!(
-        "cluster: {state}, {count} hosts, epoch {epoch}, coordinator at host {coordinator}\n"
+        "cluster: {state}, {count} hosts{beside}, epoch {epoch}, coordinator at host \
+         {coordinator}\n"
     );
     let listed = |is_in: &dyn Fn(&Partition) -> bool| {
         let numbers = partitions.iter().filter(|partition| is_in(partition));
@@ -221,7 +235,12 @@ fn as_text(cluster: &Cluster) -> String {
         out.push('\n');
     };
     line("host", ["name", "state", "client port", "lag"], "leads", "follows");
-    for Host { id, name, state, client, .. } in hosts {
+    for host in hosts {
+        let Host { id, name, state, client, .. } = host;
+        if host.is_witness() {
+            line(&id.to_string(), [name, state, "(witness)", ""], "", "");
+            continue;
+        }
         let leads = listed(&|partition| partition.leader == *id);
         let follows = listed(&|partition| partition.followers.contains(id));
         let lags = partitions.iter().filter_map(|partition| partition.lag_bytes.get(id));
@@ -239,7 +258,7 @@ fn as_text(cluster: &Cluster) -> String {
 impl Host {
     pub fn example(id: i64, state: &str) -> Host {
         let (name, client, admin) = Default::default();
-        Host { id, name, state: state.to_string(), client, admin }
+        Host { id, name, state: state.to_string(), client, admin, role: "host".to_string() }
     }
 }
 

@@ -109,7 +109,12 @@ fn find<'c>(cluster: &'c Cluster, wanted: &str) -> Result<&'c Host, String> {
 
 /// A host, as text.
 fn status(cluster: &Cluster, host: &Host) -> String {
-    let Host { id, name, state, client, admin } = host;
+    let Host { id, name, state, client, admin, .. } = host;
+    if host.is_witness() {
+        return format!(
+            "host {id}: {name}, {state}, the witness: it votes and has no partitions\n"
+        );
+    }
     let listed = |is_in: &dyn Fn(&super::cluster::Partition) -> bool| {
         let numbers = cluster.partitions.iter().filter(|partition| is_in(partition));
         let numbers: Vec<String> = numbers.map(|partition| partition.id.to_string()).collect();

@@ -57,6 +57,19 @@ impl Cluster {
         Host::run(command.args(&self.options).args(more).stderr(Stdio::piped()))
     }
 
+    /// Starts the witness, which is the last one of the list, with more options.
+    pub fn spawn_witness(&self, more: &[&str]) -> Host {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lockstep-under-test"));
+        command.args(["--log", self.level, "witness", "--peers", &self.peers.join(",")]);
+        let own = self.peers.last().expect("a cluster has members");
+        Host::run(command.args(["--internal", own]).args(more).stderr(Stdio::piped()))
+    }
+
+    /// Where the members listen for each other.
+    pub fn peers(&self) -> &[String] {
+        &self.peers
+    }
+
     /// Starts all hosts and waits until they are ready.
     pub fn start(&self) -> Vec<Host> {
         let spawned: Vec<Host> = (0..self.peers.len()).map(|number| self.spawn(number)).collect();
@@ -210,7 +223,7 @@ fn the_control_threads_of_idle_hosts_sleep() {
 }
 
 /// Sends a signal to a host's process, by its name.
-fn signal(host: &Host, name: &str) {
+pub fn signal(host: &Host, name: &str) {
     let pid = host.child.id().to_string();
     let sent = Command::new("kill").args([name, &pid]).status().expect("kill runs");
     assert!(sent.success(), "{name} is sent");

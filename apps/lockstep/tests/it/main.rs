@@ -27,6 +27,7 @@ mod snapshots;
 mod terminal;
 mod trace;
 mod truth;
+mod witness;
 
 use lockstep_node::options::Options;
 use lockstep_node::{NativeRegistry, Server, ServerConfiguration, TestSettings};

@@ -58,7 +58,9 @@ impl Member {
 
     pub(super) fn take_hello(&mut self, envelope: Envelope, hello: Hello, now: Now) {
         let host = envelope.from.host();
-        if hello.agreement != self.config.agreement || hello.description.host != host {
+        let own = &self.config.agreement;
+        let with_witness = [host, self.host()].iter().any(|it| own.shape.is_witness(*it));
+        if !own.fits(&hello.agreement, with_witness) || hello.description.host != host {
             let found = Box::new(hello.agreement);
             self.effects.events.push(Event::Disagrees { host, found });
             return;
@@ -162,20 +164,25 @@ impl Member {
     /// state does so when the first voters that are left are no majority: the hosts of the others
     /// greet as processes of no cluster. One without a state does so when the members that could
     /// send it one have been silent for long. A second cluster begins only when every host belongs
-    /// to none.
+    /// to none. A witness also notices that its cluster is over: all hosts greet as processes of no
+    /// cluster, and so have nothing of it.
     pub(super) fn give_up_formation(&mut self, now_us: u64) {
         if self.is_over || self.identity.cluster.is_none() {
             return;
         }
         let silent_us = now_us.saturating_sub(self.last_message_us);
+        let is_gone = |id: &RaftId| {
+            let seen = self.hellos.get(&id.host());
+            seen.is_some_and(|s| s.id.joined_in() > id.joined_in() && s.cluster.is_none())
+        };
         let over = match &self.state {
             None => silent_us > self.config.options.formation_timeout_us,
-            Some(state) if state.is_formed() => false,
+            Some(state) if state.is_formed() => {
+                let with_data = state.hosts.iter().filter(|(it, _)| !state.shape.is_witness(**it));
+                let mut ids = with_data.map(|(_, record)| record.raft_id());
+                state.shape.is_witness(self.host()) && ids.all(|id| is_gone(&id))
+            }
             Some(_) => {
-                let is_gone = |id: &RaftId| {
-                    let seen = self.hellos.get(&id.host());
-                    seen.is_some_and(|s| s.id.joined_in() > id.joined_in() && s.cluster.is_none())
-                };
                 let (voters, _) = self.core.group();
                 2 * voters.iter().filter(|id| is_gone(id)).count() >= voters.len()
             }

@@ -13,6 +13,7 @@ fn file() -> ClusterFile {
         partition_count: 3,
         created_ms: 1_700_000_000_000,
         several: None,
+        is_witness: false,
     }
 }
 
@@ -30,7 +31,7 @@ fn what_was_made_is_read_and_not_made_again() {
 #[test]
 fn a_directory_of_one_host_of_several_says_so_and_names_the_others() {
     let disk = MemoryDisk::new();
-    let several = Some(SeveralHosts { hosts: 3, sites: 2, kfactor: 1 });
+    let several = Some(SeveralHosts { hosts: 3, sites: 2, kfactor: 1, witnesses: 0 });
     let file = ClusterFile { several, ..file() };
     initialize(&disk, file).unwrap();
     assert_eq!(ClusterFile::read(&disk), Ok(Some(file)));
@@ -46,6 +47,20 @@ fn a_directory_of_one_host_of_several_says_so_and_names_the_others() {
     disk.replace("members", damaged);
     let error = read_members(&disk).unwrap_err().to_string();
     assert!(error.contains("checksum"), "{error}");
+}
+
+#[test]
+fn a_witness_has_a_directory_without_data_and_its_hosts_know_of_it() {
+    let disk = MemoryDisk::new();
+    let witness = ClusterFile { is_witness: true, partition_count: 0, ..file() };
+    initialize(&disk, witness).unwrap();
+    assert_eq!(ClusterFile::read(&disk), Ok(Some(witness)));
+    assert_eq!(disk.list("").unwrap(), ["cluster"]);
+    let disk = MemoryDisk::new();
+    let several = Some(SeveralHosts { hosts: 2, sites: 2, kfactor: 1, witnesses: 1 });
+    let host = ClusterFile { several, ..file() };
+    initialize(&disk, host).unwrap();
+    assert_eq!(ClusterFile::read(&disk), Ok(Some(host)));
 }
 
 #[test]

@@ -179,7 +179,8 @@ impl Gathering {
 
     fn others(&self) -> impl Iterator<Item = HostId> + use<> {
         let own = self.shared.host;
-        (0..self.addresses.len() as u32).map(HostId).filter(move |host| *host != own)
+        // A witness has no data.
+        (0..self.shared.terms.hosts).map(HostId).filter(move |host| *host != own)
     }
 
     fn partners(&self) -> Vec<HostId> {
@@ -259,7 +260,7 @@ impl Gathering {
     /// A cluster that begins keeps which directories it has.
     fn note_members(&self) -> Result<(), String> {
         let known = self.shared.known();
-        let all = (0..self.addresses.len() as u32).map(|number| match HostId(number) {
+        let all = (0..self.shared.terms.hosts).map(|number| match HostId(number) {
             own if own == self.shared.host => Some(self.shared.report.directory),
             other => known.reports.get(&other).map(|(_, report)| report.directory),
         });

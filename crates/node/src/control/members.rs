@@ -1,6 +1,6 @@
-//! `@SystemInformation CLUSTER`: the hosts of the cluster, those that are lost included, and who
-//! leads and follows which partition in which epoch. Any host answers it by itself, also one that
-//! is not connected with the others.
+//! `@SystemInformation CLUSTER`: the hosts of the cluster, those that are lost and a witness
+//! included, and who leads and follows which partition in which epoch. Any host answers it by
+//! itself, also one that is not connected with the others.
 
 use crate::shard::HostFacts;
 use lockstep_cluster::{HostRecord, HostState};
@@ -13,6 +13,10 @@ pub(super) const SELECTOR: &str = "CLUSTER";
 /// The state of a partition that nobody leads, and of a cluster with one.
 const UNAVAILABLE: &str = "unavailable";
 
+/// What a member is.
+const HOST: &str = "host";
+const WITNESS: &str = "witness";
+
 /// A host as it is shown.
 struct Shown {
     host: HostId,
@@ -20,6 +24,7 @@ struct Shown {
     state: &'static str,
     client: String,
     admin: String,
+    role: &'static str,
 }
 
 /// Appends the tables: the cluster, its hosts, its partitions. Returns their number.
@@ -67,15 +72,17 @@ fn write_hosts(out: &mut Vec<u8>, facts: &HostFacts) {
         ("STATE", SqlType::Varchar),
         ("CLIENT", SqlType::Varchar),
         ("ADMIN", SqlType::Varchar),
+        ("ROLE", SqlType::Varchar),
     ]);
     let mut table = TableBuilder::begin(out, &schema);
-    for Shown { host, name, state, client, admin } in hosts(facts) {
+    for Shown { host, name, state, client, admin, role } in hosts(facts) {
         let row = [
             Datum::Int(host.0.into()),
             Datum::Text(&name),
             Datum::Text(state),
             Datum::Text(&client),
             Datum::Text(&admin),
+            Datum::Text(role),
         ];
         table.row(&schema, &row);
     }
@@ -92,6 +99,7 @@ fn hosts(facts: &HostFacts) -> Vec<Shown> {
             state: shown_state(HostState::Up),
             client: facts.reachable(facts.client_address).to_string(),
             admin: facts.reachable(facts.admin_address).to_string(),
+            role: HOST,
         }];
     };
     let is_loading = |host: HostId| {
@@ -107,6 +115,10 @@ fn hosts(facts: &HostFacts) -> Vec<Shown> {
         },
         client: record.description.client_address.clone(),
         admin: record.description.admin_address.clone(),
+        role: match state.shape.is_witness(record.description.host) {
+            true => WITNESS,
+            false => HOST,
+        },
     };
     state.hosts.values().map(shown).collect()
 }

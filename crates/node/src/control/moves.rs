@@ -196,6 +196,10 @@ pub(super) fn away_from(
 pub(super) fn check_host(state: &ClusterState, host: HostId) -> Result<(), Failure> {
     match state.serves(host) {
         true => Ok(()),
+        false if state.shape.is_witness(host) => Err(Failure::graceful(format!(
+            "Host {host} is the witness, which leads nothing: it stops when its process is \
+             stopped"
+        ))),
         false => Err(Failure::graceful(format!(
             "Invalid Host Id or Host Id not member of cluster: {host}"
         ))),

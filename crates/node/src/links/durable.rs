@@ -3,7 +3,7 @@
 use super::membership::RaftStart;
 use super::{ClusterMembership, ClusterTerms};
 use crate::log::{Data, Durability};
-use lockstep_cluster::{ClusterState, RaftLog};
+use lockstep_cluster::{ClusterState, RaftLog, Shape};
 use lockstep_durability::directory::{RAFT_FOLDER, SeveralHosts};
 use lockstep_host::placement::{ClusterPlacement, Placement};
 use lockstep_host::recovery::assembly::DurablePlacement;
@@ -33,9 +33,15 @@ impl RaftStart {
         let state = restored.as_ref().map_or(Ok(None), |restored| restored.newest_state());
         let state = state.map_err(|error| error.to_string())?;
         let shape = membership.terms.shape();
-        if state.as_ref().is_some_and(|state| state.shape != shape) {
+        let differs = |made: &Shape| match membership.is_witness() {
+            // Sites and K are the hosts' own.
+            true => (made.hosts, made.witnesses) != (shape.hosts, shape.witnesses),
+            false => *made != shape,
+        };
+        if state.as_ref().is_some_and(|state| differs(&state.shape)) {
             return Err(format!(
-                "the cluster of {} was made with other hosts, sites or K: start it with those",
+                "the cluster of {} was made with other hosts, witnesses, sites or K: start it \
+                 with those",
                 data.disk.shown("")
             ));
         }
@@ -54,7 +60,7 @@ impl RaftStart {
 pub(super) fn check_directory(data: Option<&Data>, terms: &ClusterTerms) -> Result<(), String> {
     let Some(data) = data else { return Ok(()) };
     let shown = data.disk.shown("");
-    let Some(SeveralHosts { hosts, sites, kfactor }) = data.cluster.several else {
+    let Some(SeveralHosts { hosts, sites, kfactor, witnesses }) = data.cluster.several else {
         return Err(format!(
             "{shown} is of a host that is alone, and --peers makes it one of {}: make a directory \
              with `lockstep init --hosts {}`",
@@ -62,6 +68,7 @@ pub(super) fn check_directory(data: Option<&Data>, terms: &ClusterTerms) -> Resu
         ));
     };
     let differ = [
+        ("it is started with", terms.witnesses.into(), "witnesses", witnesses.into()),
         ("--peers names", u64::from(terms.hosts), "hosts", u64::from(hosts)),
         ("it is started with", terms.sites.into(), "sites", sites.into()),
         ("it is started with", terms.kfactor.into(), "as K", kfactor.into()),

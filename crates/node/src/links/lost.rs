@@ -3,7 +3,7 @@
 
 use super::follower_logs::FollowerLogs;
 use super::peer::Peer;
-use super::{Formed, Links};
+use super::{Formed, Links, SiteLogs};
 use crate::message::Envelope;
 use lockstep_cluster::{HostState, Outgoing};
 use lockstep_host::hand_over::PlannedMove;
@@ -75,12 +75,17 @@ impl Links {
     /// # Errors
     /// The cluster was not started with all of its hosts.
     fn begin_with_placement(&mut self) -> Result<Formed, String> {
+        if self.members.is_witness() {
+            return Ok(Formed { placement: self.facts.placement(), logs: SiteLogs::new() });
+        }
         if self.members.is_restored()
             && let Some(state) = self.members.take_epoch()
         {
             let placement = ClusterPlacement::of_state(state);
-            // Each copy begins where its log ends: nobody has opened an epoch since.
-            if state.partitions.iter().any(|partition| partition.epoch != state.epoch) {
+            // Each copy begins where its log ends: nobody has opened an epoch since. One in which
+            // a witness is lost opens none.
+            let resumed = state.partitions.iter().map(|partition| partition.epoch).max();
+            if state.partitions.iter().any(|partition| Some(partition.epoch) != resumed) {
                 return Err(
                     "a host was lost while the cluster started: stop all hosts, and start \
                             all of them again"
@@ -124,6 +129,9 @@ impl Links {
     /// # Errors
     /// The cluster does not begin with the placement that this host has begun with.
     fn install_placement(&mut self) -> Result<(), String> {
+        if self.members.is_witness() {
+            return Ok(());
+        }
         if self.formed.is_some() && (self.members.is_restored() || self.members.may_join()) {
             return Ok(());
         }
@@ -176,9 +184,8 @@ impl Links {
 
     /// Tells the sites which leaders are to be moved, after the placement that they are of.
     fn tell_moves(&mut self) {
-        let Some(moves) = self.members.take_moves().filter(|_| self.formed.is_none()) else {
-            return;
-        };
+        let has_sites = self.formed.is_none() && !self.members.is_witness();
+        let Some(moves) = self.members.take_moves().filter(|_| has_sites) else { return };
         let moves: Arc<[PlannedMove]> = moves.into();
         for thread in self.facts.placement().sites() {
             self.outbox.send(thread, Envelope::Moves(Arc::clone(&moves)));
@@ -204,7 +211,7 @@ impl Links {
 
     /// The cluster is lost with a host.
     pub(super) fn lose(&mut self, host: HostId, problem: &str) -> io::Result<()> {
-        let problem = format!("host {host} is lost: {problem}");
+        let problem = format!("{} is lost: {problem}", self.members.named(host));
         match self.formed.is_some() {
             true => self.end(problem),
             false => self.end(format!("{problem}; with one copy of each partition the host stops")),

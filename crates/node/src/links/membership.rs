@@ -19,7 +19,7 @@ use crate::shard::HostFacts;
 use lockstep_cluster::{
     Agreement, ClusterError, ClusterState, Command, Control, ControlEffects, ControlEvent, Epoch,
     Event, Faults, HostDescription, HostState, Incarnation, MemberConfig, Now, Outgoing,
-    ProposalOutcome, RaftLog, Restored, Standing, Verdict,
+    ProposalOutcome, RaftLog, Restored, Shape, Standing, Verdict,
 };
 use lockstep_host::serving::{Serving, Turn};
 use lockstep_types::{HostId, PartitionId, ThreadId};
@@ -88,13 +88,18 @@ impl Membership {
             // Copies with command logs are not loaded.
             options.reload_after_us = 0;
         }
+        // A witness has no ports for others than hosts.
+        let reachable = |address| match membership.is_witness() {
+            true => String::new(),
+            false => facts.reachable(address).to_string(),
+        };
         let config = MemberConfig {
             description: HostDescription {
                 host: membership.host,
                 name: facts.host_name.clone(),
                 internal_address: membership.own_address().to_string(),
-                client_address: facts.reachable(facts.client_address).to_string(),
-                admin_address: facts.reachable(facts.admin_address).to_string(),
+                client_address: reachable(facts.client_address),
+                admin_address: reachable(facts.admin_address),
                 placement_group: String::new(),
                 release: RELEASE,
             },
@@ -124,8 +129,8 @@ impl Membership {
             facts,
             serving: match (raft.is_restored, has_log) {
                 (true, _) => Serving::resuming(),
-                (false, true) => Serving::default(),
-                (false, false) => Serving::joining(),
+                (false, true) if !membership.is_witness() => Serving::default(),
+                (false, _) => Serving::joining(),
             },
             next_tick_us: now.us,
             moves: Moves::default(),
@@ -176,6 +181,11 @@ impl Membership {
         }
     }
 
+    /// How many hosts and witnesses there are.
+    pub(super) fn shape(&self) -> Shape {
+        self.config.agreement.shape
+    }
+
     /// Whether partitions have more than one copy.
     pub(super) fn has_copies(&self) -> bool {
         self.config.agreement.shape.k > 0
@@ -206,7 +216,7 @@ impl Membership {
             let ran_us = now.us.saturating_sub(busy_us as u64);
             self.control.site_ran(ThreadId(number), ran_us);
         }
-        if self.has_copies() {
+        if self.has_copies() && !self.is_witness() {
             let not_led = self.facts.unavailable.not_led_here(&self.facts.placement());
             self.control.set_cannot_lead(not_led);
         }
@@ -256,7 +266,7 @@ impl Membership {
 
     /// Leaves for the sites which partitions cannot be served.
     fn note_unavailable(&self) {
-        let partitions = match self.has_copies() {
+        let partitions = match self.has_copies() && !self.is_witness() {
             true => self.control.unavailable(),
             false => return,
         };
@@ -334,7 +344,7 @@ impl Membership {
                 format!("the hosts are connected, and host {host} has not formed the cluster")
             }
             _ if standing != Standing::Majority => {
-                "this host does not hear a majority of the hosts".to_string()
+                format!("this {} does not hear a majority of the cluster", self.own_role())
             }
             _ => "the other hosts have not confirmed what this one leads".to_string(),
         }
@@ -452,8 +462,23 @@ impl Membership {
 
     /// The group that this process belongs to will never be formed.
     fn start_again(&mut self, now: Now) {
-        if !self.serving.is_forming() {
-            let problem = "the cluster that this host is of cannot be formed any more";
+        // Of a cluster that was formed only a witness notices that it is over.
+        let is_over = self.state().is_some();
+        let problem = match (is_over, &self.raft_log) {
+            (true, Some(_)) => Some(
+                "the hosts were started with new directories, and the directory of the witness \
+                 is of their cluster before: start it with a new one, made by `lockstep init \
+                 --witness`",
+            ),
+            (true, None) => {
+                tracing::warn!("all hosts were started again without data: so is the witness");
+                self.serving = Serving::joining();
+                None
+            }
+            (false, _) if self.serving.is_forming() => None,
+            _ => Some("the cluster that this host is of cannot be formed any more"),
+        };
+        if let Some(problem) = problem {
             self.end = Some((None, problem.to_string()));
             return;
         }
@@ -471,6 +496,9 @@ impl Membership {
 
     /// This host serves, or does not any more.
     fn note_turn(&mut self, turn: Turn) {
+        if self.is_witness() {
+            return self.note_witness_turn(turn);
+        }
         match turn {
             Turn::NotMember => {
                 let problem = match self.has_copies() && self.raft_log.is_some() {
@@ -521,13 +549,17 @@ impl Membership {
     fn note_state(&mut self) {
         let Some(state) = self.state() else { return };
         let shown = Arc::new(state.clone());
-        *self.facts.cluster_state.lock().expect("no thread panicked with it") = Some(shown);
+        let mut known = self.facts.cluster_state.lock().expect("no thread panicked with it");
+        let before = known.replace(Arc::clone(&shown));
+        drop(known);
+        self.log_members(before.as_deref(), &shown);
         self.note_moves();
     }
 
     /// Leaves for the sites until when they may answer.
     fn write_leases(&self, now: Now) {
-        let Some(state) = self.state().filter(|_| self.has_copies()) else { return };
+        let leads = self.has_copies() && !self.is_witness();
+        let Some(state) = self.state().filter(|_| leads) else { return };
         for partition in (0..state.partitions.len() as u32).map(PartitionId) {
             let until_us = self.control.answers_until_us(partition, now.us);
             self.facts.leases.set(partition, until_us.unwrap_or(0));
@@ -553,11 +585,11 @@ fn differences(found: &Agreement, own: &Agreement) -> String {
     let values = |agreement: &Agreement| {
         let shape = agreement.shape;
         [
+            ("witnesses", shape.witnesses),
             ("hosts", shape.hosts),
             ("sites", shape.sites_per_host.into()),
             ("partitions_per_site", shape.partitions_per_site.into()),
             ("kfactor", shape.k.into()),
-            ("witnesses", shape.witnesses),
         ]
     };
     let pairs = values(found).into_iter().zip(values(own));

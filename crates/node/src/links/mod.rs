@@ -8,7 +8,11 @@
 //! With one copy of each partition the cluster is lost with any of its hosts: when the session with
 //! one ends, this host stops. With more copies the control plane ([`membership`]) decides who is
 //! lost, and the others go on.
+//!
+//! A witness is this thread alone ([`crate::Witness`]): it takes part in the control plane, and has
+//! no other messages for hosts than its terms.
 
+mod configuration;
 mod durable;
 mod follower_logs;
 mod frame;
@@ -20,18 +24,19 @@ mod peer;
 mod placement;
 mod starting;
 mod terms;
+mod witness;
 
+pub use configuration::ClusterMembership;
 pub use lockstep_link::ClusterId;
 pub(crate) use placement::first_placement;
 pub(crate) use terms::SaidWithTerms;
-pub use terms::{ClusterTerms, KFACTOR_MAX};
+pub use terms::{ClusterTerms, KFACTOR_MAX, WITNESSES_MAX};
 
 use crate::clock;
 use crate::codec::read_copy_message;
 use crate::log::directory::random_bits;
 use crate::mailbox::{Bell, Inbox, Outbox};
 use crate::message::{Envelope, HostMessage};
-use crate::server::ServerConfiguration;
 use crate::shard::{HostFacts, Shard};
 pub(crate) use durable::{durable_placement, placement_here};
 use follower_logs::FollowerLogs;
@@ -46,7 +51,6 @@ pub(crate) use membership::RaftStart;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 use peer::Peer;
-use socket2::Socket;
 use starting::StartWait;
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -73,63 +77,6 @@ const MESSAGES_PER_LANE: usize = 1024;
 const OVERFLOW_MAX: usize = 1 << 16;
 /// In place of a thread: the terms of the cluster.
 const TERMS: u8 = u8::MAX;
-
-/// What a host knows of its cluster when it starts.
-#[derive(Debug, Clone)]
-pub struct ClusterMembership {
-    /// The host.
-    pub host: HostId,
-    /// By host, where it listens for the others; its own address too.
-    pub addresses: Vec<SocketAddr>,
-    /// What the hosts agree on.
-    pub terms: ClusterTerms,
-    /// It joins a cluster that runs, in place of a host that is lost, and takes part in no new one.
-    pub rejoins: bool,
-    /// Keeps other sockets from the port of this host until it listens there; in tests.
-    pub reservation: Option<Arc<Socket>>,
-}
-
-impl ClusterMembership {
-    /// Where this host listens for the others.
-    pub fn own_address(&self) -> SocketAddr {
-        self.addresses[self.host.0 as usize]
-    }
-
-    /// Whether a host can be started as this member.
-    ///
-    /// # Errors
-    /// What does not fit: the text for the user.
-    pub(crate) fn check(&self, configuration: &ServerConfiguration) -> Result<(), String> {
-        let ClusterTerms { hosts, sites, partitions_per_site, kfactor, .. } = self.terms;
-        let known = self.addresses.len();
-        if known != hosts as usize || hosts > HostId::LIMIT {
-            return Err(format!(
-                "a cluster of {hosts} hosts has an address for each, not {known}, and {} hosts at \
-                 most",
-                HostId::LIMIT
-            ));
-        }
-        if self.host.0 >= hosts {
-            return Err(format!("host {} is none of the {hosts} hosts", self.host));
-        }
-        if kfactor > KFACTOR_MAX {
-            return Err(format!("K is 0 to {KFACTOR_MAX}, not {kfactor}"));
-        }
-        if self.rejoins && (kfactor == 0 || configuration.data.is_some()) {
-            return Err(
-                "--rejoin is for hosts that keep their data in memory only, with --kfactor \
-                        1 or 2, in this release"
-                    .to_string(),
-            );
-        }
-        self.terms.partition_count()?;
-        configuration.options.control_plane(kfactor).map_err(|error| error.to_string())?;
-        assert_eq!(sites, configuration.sites, "the terms are those of the host");
-        let each = configuration.options.partitions_per_site.to_u32();
-        assert_eq!(partitions_per_site, each, "the terms are those of the host");
-        durable::check_directory(configuration.data.as_ref(), &self.terms)
-    }
-}
 
 /// What the thread is made from.
 pub(crate) struct LinksParts {
@@ -463,7 +410,8 @@ impl Links {
                         if !self.members.has_copies() {
                             return Err("its process has ended".to_string());
                         }
-                        if peer.is_cut_off() {
+                        // What hosts and witnesses exchange is sent again, or may be lost.
+                        if peer.is_cut_off() && !self.members.is_with_witness(peer.host_id) {
                             self.members.cut_off(peer.host_id, peer.other.since());
                         }
                     }
@@ -512,6 +460,9 @@ impl Links {
 
     /// Gives a message of another host to the thread that it is for.
     pub(super) fn deliver(&mut self, from: HostId, bytes: &[u8]) -> Result<(), String> {
+        if self.members.is_with_witness(from) {
+            return Err("it sends a message that a witness neither sends nor takes".to_string());
+        }
         if let [to, _, bytes @ ..] = bytes
             && u16::from(*to) == self.sites + 1
         {

@@ -95,13 +95,13 @@ impl Peer {
     }
 
     /// What is still missing until the hosts are connected and have the same terms; `None` once
-    /// they are.
-    pub(super) fn missing(&self) -> Option<String> {
-        let (host, address) = (self.host_id, self.address);
+    /// they are. The host is named as given.
+    pub(super) fn missing(&self, name: &str) -> Option<String> {
+        let address = self.address;
         match (self.link.is_connected(), self.has_agreed) {
             (true, true) => None,
-            (true, false) => Some(format!("host {host} at {address}: connected, no terms yet")),
-            _ => Some(format!("host {host} at {address}: no connection ({})", self.problem)),
+            (true, false) => Some(format!("{name} at {address}: connected, no terms yet")),
+            _ => Some(format!("{name} at {address}: no connection ({})", self.problem)),
         }
     }
 

@@ -47,7 +47,8 @@ impl Links {
         if waited_us >= self.start.report_at_us {
             self.start.report_at_us = waited_us + REPORT_EVERY_US;
             let (waited_s, awaited) = (waited_us / 1_000_000, self.awaited());
-            tracing::warn!("the host has waited {waited_s} s for its cluster to form: {awaited}");
+            let role = self.members.own_role();
+            tracing::warn!("the {role} has waited {waited_s} s for its cluster to form: {awaited}");
         }
         Ok(())
     }
@@ -56,7 +57,8 @@ impl Links {
     fn awaited(&self) -> String {
         let peers = self.peers.iter().flatten();
         let peers = peers.filter(|peer| self.members.takes_part(peer.host()));
-        let missing: Vec<String> = peers.filter_map(|peer| peer.missing()).collect();
+        let missing: Vec<String> =
+            peers.filter_map(|peer| peer.missing(&self.members.named(peer.host()))).collect();
         match missing.is_empty() {
             true => self.members.awaited(),
             false => missing.join("; "),

@@ -10,6 +10,13 @@ use std::str::FromStr;
 const CREATED: &str = "created_ms=";
 /// Before the number of the placement that the host goes by.
 const PLACEMENT: &str = "placement=";
+/// What a witness has none of, and so is not compared with it.
+const OF_HOSTS_ALONE: [&str; 3] = ["sites", "partitions_per_site", "kfactor"];
+/// The line of a witness in place of the number of sites.
+const NO_SITES: &str = "sites=0";
+/// The name of what is kept, and its value where nothing is.
+const DURABILITY: &str = "durability";
+const IN_MEMORY: &str = "memory";
 
 /// What a host says beside its terms.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -27,7 +34,9 @@ pub struct ClusterTerms {
     pub cluster: ClusterId,
     /// Number of hosts.
     pub hosts: u32,
-    /// Sites of each.
+    /// Number of witnesses, which have the numbers after those of the hosts.
+    pub witnesses: u32,
+    /// Sites of each host; 0 in the terms of a witness, which does not know it.
     pub sites: u32,
     /// Copies of partitions that each site has.
     pub partitions_per_site: u32,
@@ -43,6 +52,9 @@ pub struct ClusterTerms {
 /// The greatest K.
 pub const KFACTOR_MAX: u8 = 2;
 
+/// The most witnesses of a cluster: a second one would make the number of votes even again.
+pub const WITNESSES_MAX: u32 = 1;
+
 impl ClusterTerms {
     /// The terms of a cluster whose hosts are started with these options, in memory.
     pub fn new(hosts: u32, sites: u32, kfactor: u8, options: &Options) -> ClusterTerms {
@@ -50,6 +62,7 @@ impl ClusterTerms {
         ClusterTerms {
             cluster: ClusterId::default(),
             hosts,
+            witnesses: 0,
             sites,
             partitions_per_site: options.partitions_per_site.to_u32(),
             kfactor,
@@ -58,9 +71,42 @@ impl ClusterTerms {
         }
     }
 
+    /// The terms of a witness beside hosts that are started with these options. What hosts alone
+    /// have, such as sites, is theirs.
+    pub fn of_witness(hosts: u32, options: &Options) -> ClusterTerms {
+        let terms = ClusterTerms::new(hosts, 0, 1, options);
+        ClusterTerms { witnesses: 1, partitions_per_site: 0, ..terms }
+    }
+
+    /// Whether these are the terms of a witness.
+    fn are_of_witness(&self) -> bool {
+        self.sites == 0
+    }
+
+    /// Whether the number of witnesses fits.
+    ///
+    /// # Errors
+    /// It does not: which number would.
+    pub fn check_witnesses(&self) -> Result<(), String> {
+        let ClusterTerms { witnesses, kfactor, .. } = *self;
+        if witnesses > WITNESSES_MAX {
+            return Err(format!("a cluster has {WITNESSES_MAX} witness at most, not {witnesses}"));
+        }
+        if witnesses > 0 && kfactor == 0 {
+            return Err(
+                "with --witnesses 1, K is 0: a cluster with one copy of each partition stops with \
+                 any of its hosts, and a witness does not change that: start the hosts with \
+                 --kfactor 1, or without a witness"
+                    .to_string(),
+            );
+        }
+        Ok(())
+    }
+
     fn fields(&self) -> Vec<(&'static str, String)> {
         let [heartbeat_interval_ms, suspect_after_ms, lease_ms] = self.times_ms;
-        let numbers: [(&'static str, u64); 7] = [
+        let numbers: [(&'static str, u64); 8] = [
+            ("witnesses", self.witnesses.into()),
             ("hosts", self.hosts.into()),
             ("sites", self.sites.into()),
             ("partitions_per_site", self.partitions_per_site.into()),
@@ -69,19 +115,24 @@ impl ClusterTerms {
             ("suspect_after_ms", suspect_after_ms),
             ("lease_ms", lease_ms),
         ];
-        let kept = self.durability.map_or("memory".to_string(), |kept| kept.to_string());
+        let kept = self.durability.map_or(IN_MEMORY.to_string(), |kept| kept.to_string());
         let numbers = numbers.into_iter().map(|(name, number)| (name, number.to_string()));
-        numbers.chain([("durability", kept)]).collect()
+        numbers.chain([(DURABILITY, kept)]).collect()
     }
 
-    /// What the control plane knows of the terms.
+    /// What the control plane knows of the terms. That of a witness has any sites, so that the
+    /// copies can be spread over them.
     pub(crate) fn shape(&self) -> Shape {
         let short = |number: u32| u16::try_from(number).unwrap_or(u16::MAX);
+        let (sites, each) = match self.are_of_witness() {
+            true => (u16::from(self.kfactor) + 1, 1),
+            false => (short(self.sites), short(self.partitions_per_site)),
+        };
         Shape {
             hosts: self.hosts,
-            witnesses: 0,
-            sites_per_host: short(self.sites),
-            partitions_per_site: short(self.partitions_per_site),
+            witnesses: self.witnesses,
+            sites_per_host: sites,
+            partitions_per_site: each,
             k: self.kfactor,
         }
     }
@@ -111,11 +162,22 @@ impl ClusterTerms {
     /// What it has otherwise.
     pub(crate) fn agrees_with(&self, written: &[u8]) -> Result<SaidWithTerms, String> {
         let text = std::str::from_utf8(written).map_err(|_| "they are no text".to_string())?;
+        let with_witness = self.are_of_witness() || text.lines().any(|line| line == NO_SITES);
         let mut lines = text.lines();
         for (name, own) in self.fields() {
             let line = lines.next().unwrap_or_default();
-            if line != format!("{name}={own}") {
-                return Err(format!("'{line}' there, '{name}={own}' here"));
+            let found = line.strip_prefix(name).and_then(|rest| rest.strip_prefix('='));
+            let is_alike = |found: &str| match name {
+                _ if found == own => true,
+                DURABILITY => with_witness && (found == IN_MEMORY) == (own == IN_MEMORY),
+                name => with_witness && OF_HOSTS_ALONE.contains(&name),
+            };
+            if !found.is_some_and(is_alike) {
+                let advice = match with_witness && name == DURABILITY {
+                    true => ": a witness has a directory (--dir) where hosts have some",
+                    false => "",
+                };
+                return Err(format!("'{line}' there, '{name}={own}' here{advice}"));
             }
         }
         let created_ms = number_after(CREATED, lines.next())?;
@@ -156,6 +218,42 @@ mod tests {
         let other = ClusterTerms::new(3, 2, 1, &later);
         let error = other.agrees_with(&written).expect_err("leases are counted on");
         assert_eq!(error, "'lease_ms=150' there, 'lease_ms=100' here");
+    }
+
+    #[test]
+    fn a_witness_agrees_with_hosts_whatever_sites_they_have() {
+        let options = Options::default();
+        let hosts = ClusterTerms { witnesses: 1, ..ClusterTerms::new(2, 4, 1, &options) };
+        let witness = ClusterTerms::of_witness(2, &options);
+        let written = |terms: &ClusterTerms| {
+            let mut written = Vec::new();
+            terms.write(SaidWithTerms::default(), &mut written);
+            written
+        };
+        assert!(witness.agrees_with(&written(&hosts)).is_ok());
+        assert!(hosts.agrees_with(&written(&witness)).is_ok());
+        let alone = ClusterTerms { witnesses: 0, ..hosts.clone() };
+        let error = witness.agrees_with(&written(&alone)).expect_err("they know of no witness");
+        assert_eq!(error, "'witnesses=0' there, 'witnesses=1' here");
+        let durable = ClusterTerms { durability: Some(Durability::Async), ..hosts };
+        let error = witness.agrees_with(&written(&durable)).expect_err("it has no directory");
+        assert!(error.contains("'durability=memory' here") && error.contains("--dir"), "{error}");
+        let witness = ClusterTerms { durability: Some(Durability::Sync), ..witness };
+        assert!(witness.agrees_with(&written(&durable)).is_ok());
+        let later = Options { lease_ms: Milliseconds(100), ..Options::default() };
+        let error = ClusterTerms::of_witness(2, &later).agrees_with(&written(&alone));
+        assert!(error.is_err(), "leases are counted on");
+    }
+
+    #[test]
+    fn one_witness_is_of_use_and_only_with_copies() {
+        let of = |witnesses, kfactor| {
+            let terms = ClusterTerms::new(2, 2, kfactor, &Options::default());
+            ClusterTerms { witnesses, ..terms }.check_witnesses()
+        };
+        assert!(of(0, 0).is_ok() && of(1, 1).is_ok());
+        assert!(of(2, 1).expect_err("two").contains("1 witness at most, not 2"));
+        assert!(of(1, 0).expect_err("one copy").contains("K is 0"));
     }
 
     #[test]

@@ -63,10 +63,21 @@ pub fn create(
     partition_count: u32,
     several: Option<SeveralHosts>,
 ) -> Result<ClusterFile, DirectoryError> {
+    make(path, ClusterFile { several, ..new_cluster(partition_count) })
+}
+
+/// Makes a directory for a witness.
+///
+/// # Errors
+/// As for [`create`].
+pub fn create_for_witness(path: &Path) -> Result<ClusterFile, DirectoryError> {
+    make(path, ClusterFile { is_witness: true, ..new_cluster(0) })
+}
+
+fn make(path: &Path, file: ClusterFile) -> Result<ClusterFile, DirectoryError> {
     let disk = RealDisk::new(path);
     disk.create_root()?;
     let _lock = DirectoryLock::take(path)?;
-    let file = ClusterFile { several, ..new_cluster(partition_count) };
     initialize(&disk, file)?;
     Ok(file)
 }
@@ -81,6 +92,7 @@ pub fn new_cluster(partition_count: u32) -> ClusterFile {
         partition_count,
         created_ms: clock::now_us() / 1000,
         several: None,
+        is_witness: false,
     }
 }
 
@@ -105,6 +117,13 @@ pub fn open(path: &Path, durability: Durability) -> Result<Data, DirectoryError>
             "{shown} is not the directory of a host: run `lockstep init --dir {shown}` first"
         )));
     };
+    if cluster.is_witness {
+        let shown = path.display();
+        return Err(DirectoryError(format!(
+            "{shown} is the directory of a witness, which has no data: `lockstep witness --dir \
+             {shown}` starts it. Nothing was changed."
+        )));
+    }
     let lock = DirectoryLock::take(path)?;
     make_missing_folders(&disk)?;
     lock.take_log()?;
@@ -112,6 +131,29 @@ pub fn open(path: &Path, durability: Durability) -> Result<Data, DirectoryError>
     let disk: Arc<dyn Disk> = Arc::new(disk);
     // A restore that was stopped half way is ended before anybody reads the directory.
     switch::finish(&disk, cluster.cluster, random_bits())?;
+    Ok(Data { disk, cluster, durability, progress: Arc::default(), lock })
+}
+
+/// Opens the directory of a witness and locks it.
+///
+/// # Errors
+/// It was not made, is that of a host, its cluster file is damaged, or another process has it.
+pub fn open_for_witness(path: &Path) -> Result<Data, DirectoryError> {
+    let (disk, shown) = (RealDisk::new(path), path.display());
+    let Some(cluster) = ClusterFile::read(&disk)? else {
+        return Err(DirectoryError(format!(
+            "{shown} is not the directory of a witness: run `lockstep init --witness --dir \
+             {shown}` first"
+        )));
+    };
+    if !cluster.is_witness {
+        return Err(DirectoryError(format!(
+            "{shown} is the directory of a host: give the witness one of its own, made by \
+             `lockstep init --witness --dir DIR`. Nothing was changed."
+        )));
+    }
+    let lock = Some(Arc::new(DirectoryLock::take(path)?));
+    let (disk, durability): (Arc<dyn Disk>, _) = (Arc::new(disk), Durability::Sync);
     Ok(Data { disk, cluster, durability, progress: Arc::default(), lock })
 }
 

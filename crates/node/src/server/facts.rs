@@ -11,15 +11,15 @@ use lockstep_host::placement::{ClusterShape, Placement};
 use lockstep_host::unavailable::Unavailable;
 use lockstep_types::{HashRing, HostId};
 use lockstep_wire_volt::COMPATIBLE_VERSION;
-use mio::net::TcpListener;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicI64, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock};
 
 pub(super) fn host_facts(
     configuration: &ServerConfiguration,
-    client: &TcpListener,
-    admin: &TcpListener,
+    client_address: SocketAddr,
+    admin_address: SocketAddr,
 ) -> io::Result<HostFacts> {
     let placement = placement(configuration).map_err(io::Error::other)?;
     let (partition_count, host) = (placement.partition_count(), placement.host());
@@ -51,8 +51,8 @@ pub(super) fn host_facts(
             env!("CARGO_PKG_VERSION")
         ),
         host_name: host_name(),
-        client_address: client.local_addr()?,
-        admin_address: admin.local_addr()?,
+        client_address,
+        admin_address,
         callers: Arc::new(Callers::of_host(host)),
         open_connections: AtomicU64::new(0),
         accepted_connections: AtomicU64::new(0),

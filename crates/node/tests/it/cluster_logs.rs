@@ -46,7 +46,7 @@ fn new_disks(kfactor: u8) -> Vec<MemoryDisk> {
     let partitions = HOSTS * SITES / (u32::from(kfactor) + 1);
     let make = |_| {
         let disk = MemoryDisk::new();
-        let several = Some(SeveralHosts { hosts: HOSTS, sites: SITES, kfactor });
+        let several = Some(SeveralHosts { hosts: HOSTS, sites: SITES, kfactor, witnesses: 0 });
         let file = ClusterFile { several, ..new_cluster(partitions) };
         initialize(&disk, file).expect("an empty disk can be made");
         disk

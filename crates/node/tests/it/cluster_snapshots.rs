@@ -191,7 +191,7 @@ fn a_snapshot_is_listed_once_and_deleted_at_all_hosts() {
 fn new_disks(kfactor: u8) -> Vec<MemoryDisk> {
     let make = |_| {
         let disk = MemoryDisk::new();
-        let several = Some(SeveralHosts { hosts: HOSTS, sites: SITES, kfactor });
+        let several = Some(SeveralHosts { hosts: HOSTS, sites: SITES, kfactor, witnesses: 0 });
         let partitions = HOSTS * SITES / (u32::from(kfactor) + 1);
         let file = ClusterFile { several, ..new_cluster(partitions) };
         initialize(&disk, file).expect("an empty disk can be made");

@@ -53,6 +53,7 @@ mod time_to_live;
 mod timeout;
 mod transaction_time;
 mod unavailable;
+mod witness;
 
 #[global_allocator]
 static COUNTING: lockstep_base::counting::CountingAllocator =

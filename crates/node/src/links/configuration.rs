@@ -1,0 +1,99 @@
+//! What a host or a witness is started with as a member of a cluster.
+
+use super::durable;
+use super::terms::{ClusterTerms, KFACTOR_MAX};
+use crate::log::Data;
+use crate::options::Options;
+use crate::server::ServerConfiguration;
+use lockstep_types::HostId;
+use socket2::Socket;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// What a host knows of its cluster when it starts.
+#[derive(Debug, Clone)]
+pub struct ClusterMembership {
+    /// The host. A witness has the number after those of the hosts.
+    pub host: HostId,
+    /// By host, where it listens for the others; its own address too, and that of the witness as
+    /// the last one.
+    pub addresses: Vec<SocketAddr>,
+    /// What the hosts agree on.
+    pub terms: ClusterTerms,
+    /// It joins a cluster that runs, in place of a host that is lost, and takes part in no new one.
+    pub rejoins: bool,
+    /// Keeps other sockets from the port of this host until it listens there; in tests.
+    pub reservation: Option<Arc<Socket>>,
+}
+
+impl ClusterMembership {
+    /// Where this host listens for the others.
+    pub fn own_address(&self) -> SocketAddr {
+        self.addresses[self.host.0 as usize]
+    }
+
+    /// Whether it is a witness.
+    pub fn is_witness(&self) -> bool {
+        self.terms.shape().is_witness(self.host)
+    }
+
+    /// Whether a host can be started as this member.
+    ///
+    /// # Errors
+    /// What does not fit: the text for the user.
+    pub(crate) fn check(&self, configuration: &ServerConfiguration) -> Result<(), String> {
+        self.check_members()?;
+        let ClusterTerms { hosts, sites, partitions_per_site, kfactor, .. } = self.terms;
+        if self.host.0 >= hosts {
+            return Err(format!("host {} is none of the {hosts} hosts", self.host));
+        }
+        if kfactor > KFACTOR_MAX {
+            return Err(format!("K is 0 to {KFACTOR_MAX}, not {kfactor}"));
+        }
+        if self.rejoins && (kfactor == 0 || configuration.data.is_some()) {
+            return Err(
+                "--rejoin is for hosts that keep their data in memory only, with --kfactor \
+                        1 or 2, in this release"
+                    .to_string(),
+            );
+        }
+        self.terms.partition_count()?;
+        configuration.options.control_plane(kfactor).map_err(|error| error.to_string())?;
+        assert_eq!(sites, configuration.sites, "the terms are those of the host");
+        let each = configuration.options.partitions_per_site.to_u32();
+        assert_eq!(partitions_per_site, each, "the terms are those of the host");
+        durable::check_directory(configuration.data.as_ref(), &self.terms)
+    }
+
+    /// Whether a witness can be started as this member.
+    ///
+    /// # Errors
+    /// What does not fit: the text for the user.
+    pub(crate) fn check_witness(
+        &self,
+        data: Option<&Data>,
+        options: &Options,
+    ) -> Result<(), String> {
+        self.check_members()?;
+        if !self.is_witness() {
+            let hosts = self.terms.hosts;
+            return Err(format!("{} is the number of one of the {hosts} hosts", self.host));
+        }
+        if let Some(data) = data.filter(|data| !data.cluster.is_witness) {
+            return Err(format!("{} is the directory of a host", data.disk.shown("")));
+        }
+        options.control_plane(self.terms.kfactor).map(drop).map_err(|error| error.to_string())
+    }
+
+    fn check_members(&self) -> Result<(), String> {
+        let (known, members) = (self.addresses.len(), self.terms.shape().members());
+        if known != members as usize || members > HostId::LIMIT {
+            return Err(format!(
+                "a cluster of {members} hosts and witnesses has an address for each, not {known}, \
+                 and {} of them at most",
+                HostId::LIMIT
+            ));
+        }
+        self.terms.check_witnesses()
+    }
+}
