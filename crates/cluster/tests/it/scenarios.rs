@@ -254,6 +254,23 @@ fn two_hosts_and_a_witness_survive_the_loss_of_any_one_of_the_three() {
 }
 
 #[test]
+fn a_witness_begins_again_with_hosts_that_have_lost_everything() {
+    let mut world = formed(7, shape(2, 1, 1), false);
+    let before = world.newest_state().expect("it is formed").id;
+    for host in [HostId(0), HostId(1)] {
+        world.crash(host);
+    }
+    for host in [HostId(0), HostId(1)] {
+        world.start(host);
+    }
+    let again = |world: &World| {
+        let state = control(world, HostId(2)).state();
+        state.is_some_and(|state| state.id != before && state.is_formed()) && all_held(world)
+    };
+    wait(&mut world, 5_000_000, &again);
+}
+
+#[test]
 fn at_most_five_members_vote_and_a_learner_takes_the_seat_of_a_lost_voter() {
     let mut world = formed(3, shape(7, 0, 1), true);
     let votes = |world: &World, vote| {

@@ -363,8 +363,16 @@ fn a_start_from_directories_needs_a_majority_of_the_hosts_and_the_witness() {
     let peer = &mut members.peer(0);
     await_state(peer, 2, "down");
     insert(peer, 2);
-    members.start_witness();
-    await_state(peer, 2, "up");
+    // It comes back with its directory, and also with a new one.
+    let new_directory = new_disks().swap_remove(2);
+    for disk in [&disks[2], &new_directory] {
+        members.lose(2);
+        await_state(peer, 2, "down");
+        members.witness.data = Some(data(disk, Durability::Sync));
+        members.start_witness();
+        await_state(peer, 2, "up");
+    }
+    let disks = [&disks[0], &disks[1], &new_directory].map(MemoryDisk::clone);
     // It votes: without it the loss of a host would end the service.
     members.lose(1);
     insert(peer, 3);
