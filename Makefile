@@ -7,6 +7,7 @@ SOAK_MINUTES ?= 60
 SOAK_STATEMENTS ?= 200000
 POWER_SEEDS ?= 20000
 CRASH_ROUNDS ?= 200
+REJOIN_ROUNDS ?= 50
 FAILOVERS ?= 20
 NAMESPACE_ROUNDS ?= 20
 REPORT_SECONDS ?= 10
@@ -99,6 +100,7 @@ soak: ## random SQL, kill -9 and power cuts under load, the simulator with new s
 	    cargo run -q --release -p lockstep-testkit --bin random-sql || exit 1; done
 	CRASH_ROUNDS=$(CRASH_ROUNDS) POWER_ROUNDS=$(CRASH_ROUNDS) JAVA_ROUNDS=20 CRASH_SEED=$$(date +%s) \
 	  cargo test -q --release -p lockstep --test it crash -- --nocapture
+	REJOIN_ROUNDS=$(REJOIN_ROUNDS) cargo test -q --release -p lockstep --test it come_back_while
 	$(MAKE) failover namespaces
 	MESSAGE_BYTES=1 cargo test -q -p lockstep-node --test it
 	MESSAGE_BYTES=1 cargo xtask test --only java --only python

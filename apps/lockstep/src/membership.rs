@@ -74,8 +74,9 @@ pub fn arguments() -> [Arg; 4] {
              cluster stops with any of its hosts [default: that of the directory, else 0]",
         ),
         Arg::new("rejoin").long("rejoin").action(ArgAction::SetTrue).requires("peers").help(
-            "Take the place of a lost host in a cluster that runs, and never form a new one. \
-                 Hosts in memory with --kfactor 1 or 2; without this option such a host does both",
+            "Take the place of a lost host in a cluster that runs, and never form a new one. For \
+                 --kfactor 1 or 2; without this option a host does both. With a directory a host \
+                 joins when the cluster goes on without it, and else starts with what it has",
         ),
     ]
 }

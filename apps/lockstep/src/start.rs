@@ -362,7 +362,7 @@ struct Said {
 }
 
 /// Runs the host until it stops. Where it is to begin again, the configuration is that of a host
-/// without data that joins its cluster, with the ports that it has.
+/// that joins its cluster, with the ports that it has. Its directory stays locked meanwhile.
 fn serve(
     configuration: &mut ServerConfiguration,
     said: &Said,
@@ -371,8 +371,7 @@ fn serve(
 ) -> Result<Stop, String> {
     let progress = configuration.data.as_ref().map(|data| Arc::clone(&data.progress));
     let line = recovery::ProgressLine::show(progress);
-    let data = configuration.data.take();
-    let started = start_beside(ServerConfiguration { data, ..configuration.clone() });
+    let started = start_beside(configuration.clone());
     drop(line);
     let server = started?;
     stops.serves.store(true, Ordering::Release);

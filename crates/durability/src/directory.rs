@@ -5,12 +5,15 @@
 //! DIR/cluster      which cluster, and its shape: text, written once
 //! DIR/members      for a host of several: the directories of all of them
 //! DIR/raft/        for a host of several with copies: what the hosts agree on
+//! DIR/rejoin       there while a host of several loads its copies again
 //! DIR/log-begun    there from the log's first segment on: a log without files is a lost one
 //! DIR/log/         the command log
 //! DIR/snapshots/   snapshots
 //! ```
 //!
 //! The directory of a witness has the files `lock` and `cluster` and the folder `raft`.
+
+pub mod rejoin;
 
 use crate::command_log;
 use lockstep_env::{Disk, DiskError, DiskErrorKind, OpenMode};
@@ -245,8 +248,14 @@ pub fn read_members(disk: &dyn Disk) -> Result<Option<Vec<ClusterId>>, Directory
 /// The disk failed.
 pub fn write_members(disk: &dyn Disk, members: &[ClusterId]) -> Result<(), DirectoryError> {
     let lines: String = members.iter().map(|id| format!("{id}\n")).collect();
-    let text = with_checksum(format!("{MEMBERS_FIRST_LINE}\n{lines}"));
-    let unfinished = format!("{MEMBERS_FILE}.unfinished");
+    replace_text(disk, MEMBERS_FILE, format!("{MEMBERS_FIRST_LINE}\n{lines}"))
+}
+
+/// Gives a small file a text with its checksum, durably: after a power cut the file has this one or
+/// the one before.
+fn replace_text(disk: &dyn Disk, name: &str, text: String) -> Result<(), DirectoryError> {
+    let text = with_checksum(text);
+    let unfinished = format!("{name}.unfinished");
     if disk.list("")?.contains(&unfinished) {
         disk.remove(&unfinished)?;
     }
@@ -254,7 +263,7 @@ pub fn write_members(disk: &dyn Disk, members: &[ClusterId]) -> Result<(), Direc
     written.write_at(0, text.as_bytes())?;
     written.sync_data()?;
     drop(written);
-    disk.rename(&unfinished, MEMBERS_FILE)?;
+    disk.rename(&unfinished, name)?;
     disk.sync_folder("")?;
     Ok(())
 }

@@ -135,6 +135,10 @@ pub struct Copies {
     dropped: Vec<(PartitionId, u32)>,
     /// Entries for the command log of the host.
     to_log: Vec<(PartitionId, Piece)>,
+    /// When copies send receipts whose entries go to a command log; none without one.
+    log_receipts: Option<Receipts>,
+    /// Copies that were loaded, and the entry after which their logs go on.
+    log_restarts: Vec<(PartitionId, u64)>,
     /// What other hosts have said, until the placement is known with which the host begins.
     waiting: Option<Vec<(HostId, OfCopy)>>,
     faults: ReplicaFaults,
@@ -165,6 +169,8 @@ impl Copies {
             wishes: Vec::new(),
             dropped: Vec::new(),
             to_log: Vec::new(),
+            log_receipts: None,
+            log_restarts: Vec::new(),
             waiting: Some(Vec::new()),
             faults: ReplicaFaults::default(),
         }
@@ -182,6 +188,7 @@ impl Copies {
         sends: &mut Sends,
     ) -> Result<(), String> {
         let said = self.waiting.take().expect("a host begins once");
+        self.log_receipts = logged.values().next().map(|start| start.receipts);
         let partitions = (0..placement.partition_count()).map(PartitionId);
         self.epochs = partitions.map(|partition| placement.epoch_of(partition)).collect();
         for site in placement.sites() {
@@ -258,6 +265,14 @@ impl Copies {
         let to_log = std::mem::take(&mut self.to_log);
         assert!(to_log.iter().all(|(_, piece)| piece.entries > 0), "what is logged has entries");
         to_log
+    }
+
+    /// The copies that have begun to load their data, and the last entry that these have: command
+    /// logs go on after it, with what [`Copies::take_to_log`] gives from now on.
+    pub fn take_log_restarts(&mut self) -> Vec<(PartitionId, u64)> {
+        let restarts = std::mem::take(&mut self.log_restarts);
+        assert!(restarts.is_empty() || self.log_receipts.is_some(), "there is a command log");
+        restarts
     }
 
     /// The command log of a copy is durable up to an entry: a receipt may be due.
@@ -337,10 +352,17 @@ impl Copies {
             }
             let (mut position, history) = (head.position, head.history.clone());
             position += u64::from(self.faults.rejoin_from_wrong_position());
-            let mut stream = FollowerStream::new(epoch, position, history, Receipts::AtOnce);
+            let is_logged = self.log_receipts.is_some();
+            if is_logged {
+                self.to_log.retain(|(of, _)| *of != partition);
+                self.log_restarts.retain(|(of, _)| *of != partition);
+                self.log_restarts.push((partition, position));
+            }
+            let receipts = self.log_receipts.unwrap_or(Receipts::AtOnce);
+            let mut stream = FollowerStream::new(epoch, position, history, receipts);
             stream.inject(self.faults);
             let Learned { site, leader } = learned;
-            let (waits_for_safe, is_logged) = (false, false);
+            let waits_for_safe = false;
             let copy = Followed { stream, site, leader, epoch, waits_for_safe, is_logged };
             self.followed.insert(partition, copy);
         }

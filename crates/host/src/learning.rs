@@ -25,6 +25,8 @@ pub struct LoadingLeader<'l, H, A, C> {
     pub leading: Option<&'l mut Leading>,
     /// Who must have what is answered.
     pub copies: &'l mut SafePosition,
+    /// It has a command log: copies in sync have to survive a stop of all hosts.
+    pub is_logged: bool,
 }
 
 /// What a leader does about a copy that is not in sync.
@@ -79,6 +81,12 @@ impl<H, A, C: Clone> LoadingLeader<'_, H, A, C> {
         has_all
     }
 
+    /// A copy is durable at its host with what it has loaded in an attempt.
+    pub fn note_kept(&mut self, host: HostId, attempt: Attempt) {
+        self.loads.note_kept(host, attempt);
+        assert!(!self.loads.is_kept(host) || self.loads.attempt_of(host) == Some(attempt));
+    }
+
     /// A copy has sent a receipt, or time has passed: copies that lack little count, and those
     /// that lack nothing that was answered are to be in sync.
     pub fn attend(
@@ -90,7 +98,8 @@ impl<H, A, C: Clone> LoadingLeader<'_, H, A, C> {
         let Some(leading) = &mut self.leading else { return Vec::new() };
         let (stream, mut turns) = (&mut leading.stream, Vec::new());
         for host in self.loads.hosts().collect::<Vec<_>>() {
-            if let Some(position) = stream.count_learner(host) {
+            let may_count = !self.is_logged || self.loads.is_kept(host);
+            if let Some(position) = may_count.then(|| stream.count_learner(host)).flatten() {
                 self.copies.add_copy(host, position.max(self.copies.safe()));
             }
             if let Some(incarnation) = stream.is_in_sync_due(host) {
@@ -185,6 +194,8 @@ pub struct LearningCopy<H, A, C> {
     attempt: Option<Attempt>,
     /// The next attempt waits for a change of the catalog.
     waits: bool,
+    /// A snapshot of its host has what was loaded in the present attempt, if it comes to count.
+    is_saved: bool,
 }
 
 /// What a part has brought.
@@ -205,7 +216,7 @@ pub enum Learned<H, A, C> {
 
 impl<H, A, C> Default for LearningCopy<H, A, C> {
     fn default() -> LearningCopy<H, A, C> {
-        LearningCopy { copy: None, catalog: None, attempt: None, waits: false }
+        LearningCopy { copy: None, catalog: None, attempt: None, waits: false, is_saved: false }
     }
 }
 
@@ -232,9 +243,21 @@ impl<H, A, C: Clone> LearningCopy<H, A, C> {
         if attempt.is_some() && attempt != self.attempt {
             return false;
         }
-        self.copy = None;
+        (self.copy, self.is_saved) = (None, false);
         assert!(self.attempt.is_none_or(|it| it.number > 0), "attempts have numbers from 1");
         true
+    }
+
+    /// A snapshot of its host has begun at this copy.
+    pub fn note_saved(&mut self) {
+        self.is_saved |= self.has_asked() && !self.is_loading();
+        assert!(!self.is_saved || self.copy.is_none(), "what is saved was loaded");
+    }
+
+    /// A snapshot of its host counts: what is to be said to the leader, if this copy is in it as it
+    /// was loaded in the present attempt.
+    pub fn kept(&self) -> Option<CopyMessage> {
+        self.attempt.filter(|_| self.is_saved).map(CopyMessage::Kept)
     }
 
     /// Begins an attempt in an epoch with an empty site at which a catalog of a version is in force
@@ -249,7 +272,7 @@ impl<H, A, C: Clone> LearningCopy<H, A, C> {
         let number = self.attempt.map_or(0, |before| before.number) + 1;
         let attempt = Attempt { incarnation, epoch, number };
         self.attempt = Some(attempt);
-        self.waits = false;
+        (self.waits, self.is_saved) = (false, false);
         (self.copy, self.catalog) = (Some(LoadingCopy::new(site, attempt)), Some(catalog));
         assert!(self.is_loading() && self.has_asked(), "its data are on their way");
         CopyMessage::AskLoad(attempt)

@@ -10,10 +10,15 @@
 //! 3. The copy applies what was logged since, like any other one that follows. When it has nearly
 //!    all, answers wait for it, and then it is taken in sync in a new epoch.
 //!
+//! With a command log a copy in sync has to survive a stop of all hosts. So its host first saves
+//! all of its copies, as of one transaction, and the copy says that it is kept
+//! ([`CopyMessage::Kept`]); its own log has what follows.
+//!
 //! Parts of another attempt than the last one are not taken. A new epoch in which the copy is not
 //! in sync, or a leader that gives the copy up, begins another attempt.
 //!
 //! [`CopyMessage::AskLoad`]: crate::follower::codec::CopyMessage::AskLoad
+//! [`CopyMessage::Kept`]: crate::follower::codec::CopyMessage::Kept
 
 use crate::follower::{Follower, FollowerLimits};
 use lockstep_base::elapsed::Elapsed;
@@ -96,6 +101,8 @@ pub struct CopyLoads {
     current: Option<CurrentLoad>,
     /// Copies that have their data, and the attempts.
     loaded: Vec<(HostId, Attempt)>,
+    /// Those of them with which a start of their host begins.
+    kept: Vec<HostId>,
     /// Those of them that the control plane is to take in sync, and when that was proposed last.
     proposed: Vec<(HostId, i64)>,
 }
@@ -143,6 +150,7 @@ impl CopyLoads {
             site.end_copy_snapshot();
         }
         self.loaded.retain(|(other, _)| *other != host);
+        self.kept.retain(|other| *other != host);
         self.proposed.retain(|(other, _)| *other != host);
         assert!(!self.hosts().any(|other| other == host), "the copy is given up");
     }
@@ -173,6 +181,7 @@ impl CopyLoads {
             site.end_copy_snapshot();
         }
         self.loaded.clear();
+        self.kept.clear();
         self.proposed.clear();
         assert!(!site.has_copy_snapshot(), "nothing is encoded for a copy of another epoch");
     }
@@ -182,6 +191,19 @@ impl CopyLoads {
         let loading = self.current.iter().map(|current| (current.host, current.attempt));
         let mut all = loading.chain(self.loaded.iter().copied());
         all.find(|(other, _)| *other == host).map(|(_, attempt)| attempt)
+    }
+
+    /// What a copy has loaded in an attempt is durable at its host.
+    pub fn note_kept(&mut self, host: HostId, attempt: Attempt) {
+        if self.loaded.contains(&(host, attempt)) && !self.kept.contains(&host) {
+            self.kept.push(host);
+        }
+        assert!(self.kept.len() <= self.loaded.len(), "what is kept was loaded");
+    }
+
+    /// Whether a start of a copy's host begins with what it has loaded.
+    pub fn is_kept(&self, host: HostId) -> bool {
+        self.kept.contains(&host)
     }
 
     /// The copies that are being loaded, or have their data and are not in sync.

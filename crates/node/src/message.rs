@@ -458,6 +458,9 @@ pub enum Envelope {
     /// From the control thread: a partition's way to the thread that writes the snapshot which
     /// begins.
     SnapshotLane(PartitionId, Box<SiteLane>),
+    /// From the control thread: a start of this host begins with all copies as they are loaded, if
+    /// they were saved.
+    CopiesKept,
     /// From the control thread: a catalog is in force. Sites that lead a partition hear it there.
     Catalog(Arc<HostCatalog>),
     /// From the control thread: a task's call, without the frame's length.

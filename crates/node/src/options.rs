@@ -172,9 +172,8 @@ options! {
          leases of the site's partitions and is replaced. Longer than query_timeout_ms and \
          write_timeout_ms.";
     rejoin_after_ms: Option<Milliseconds> = 1_000, 0, 86_400_000, "ms",
-        "With copies, in memory: how long a host waits that was taken out of its cluster and runs, \
-         once the others do without it, before it begins again without data and joins them; 0 \
-         for never.";
+        "With copies: how long a host waits that was taken out of its cluster and runs, once the \
+         others do without it, before it begins again without data and joins them; 0 for never.";
     reload_copies_after_ms: Milliseconds = 1_000, 0, 86_400_000, "ms",
         "With copies, in memory: how long a partition lacks a copy before one is loaded at a host \
          that is up and has capacity for it, such as after a copy was put out of service; twice as \

@@ -402,7 +402,7 @@ fn a_host_that_was_started_again_is_one_of_the_cluster_before_it_is_formed_and_n
 }
 
 /// Whether all partitions have this many followers.
-fn has_followers(it: &serde_json::Value, count: usize) -> bool {
+pub fn has_followers(it: &serde_json::Value, count: usize) -> bool {
     let mut partitions = it["partitions"].as_array().into_iter().flatten();
     partitions.all(|partition| partition["followers"].as_array().map(Vec::len) == Some(count))
 }

@@ -15,6 +15,7 @@
 //! column  := type | greatest length | nullable
 //! loaded  := attempt | number
 //! again   := attempt
+//! kept    := attempt
 //! attempt := incarnation | epoch | number
 //! ```
 
@@ -60,6 +61,9 @@ pub enum CopyMessage {
     Loaded(Attempt, u32),
     /// From the leader: it has given up an attempt, and another one is to begin.
     LoadAgain(Attempt),
+    /// From the copy: a start of its host begins with what it has loaded in an attempt, which is
+    /// durable.
+    Kept(Attempt),
 }
 
 const STREAM: u8 = 1;
@@ -70,6 +74,7 @@ const ASK_LOAD: u8 = 5;
 const LOAD: u8 = 6;
 const LOADED: u8 = 7;
 const LOAD_AGAIN: u8 = 8;
+const KEPT: u8 = 9;
 const LOAD_HEAD: u8 = 1;
 const LOAD_ROWS: u8 = 2;
 const LOAD_END: u8 = 3;
@@ -86,6 +91,7 @@ pub fn write(out: &mut Vec<u8>, message: &OfCopy) {
         CopyMessage::Load(_) => LOAD,
         CopyMessage::Loaded(..) => LOADED,
         CopyMessage::LoadAgain(_) => LOAD_AGAIN,
+        CopyMessage::Kept(_) => KEPT,
     });
     out.put_varint(partition.0.into());
     out.put_varint(copy.0.into());
@@ -111,7 +117,9 @@ pub fn write(out: &mut Vec<u8>, message: &OfCopy) {
             out.put_varint(report.kept_after);
             put_history(out, &report.history);
         }
-        CopyMessage::AskLoad(attempt) => put_attempt(out, *attempt),
+        CopyMessage::AskLoad(attempt)
+        | CopyMessage::LoadAgain(attempt)
+        | CopyMessage::Kept(attempt) => put_attempt(out, *attempt),
         CopyMessage::Load(NumberedPart { attempt, number, part }) => {
             put_attempt(out, *attempt);
             out.put_varint((*number).into());
@@ -121,7 +129,6 @@ pub fn write(out: &mut Vec<u8>, message: &OfCopy) {
             put_attempt(out, *attempt);
             out.put_varint((*number).into());
         }
-        CopyMessage::LoadAgain(attempt) => put_attempt(out, *attempt),
     }
 }
 
@@ -211,6 +218,7 @@ pub fn read(reader: &mut ByteReader<'_>, partition_count: u32) -> Read<OfCopy> {
         }
         LOADED => CopyMessage::Loaded(read_attempt(reader)?, read_number(reader, "part")?),
         LOAD_AGAIN => CopyMessage::LoadAgain(read_attempt(reader)?),
+        KEPT => CopyMessage::Kept(read_attempt(reader)?),
         other => return Err(MessageError::Unknown("a message of a copy of kind", other.into())),
     };
     Ok(OfCopy { partition: PartitionId(partition), copy, said })
@@ -322,6 +330,7 @@ mod tests {
             CopyMessage::Load(NumberedPart { attempt, number: 3, part: LoadPart::End }),
             CopyMessage::Loaded(attempt, 3),
             CopyMessage::LoadAgain(attempt),
+            CopyMessage::Kept(attempt),
         ]
     }
 

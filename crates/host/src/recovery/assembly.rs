@@ -45,8 +45,41 @@ pub struct DurablePlacement {
 pub enum Assembly {
     /// Hosts are missing, each with partitions that it has a copy of.
     Waits(BTreeMap<HostId, Vec<PartitionId>>),
+    /// The cluster went on without this host: it joins the others once they serve.
+    Out,
     /// All are there.
     Complete(AssemblyPlan),
+}
+
+/// What a host that starts is to a cluster that serves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PlaceAmongServing {
+    /// Nothing counts that its directory has: it joins as a host without data.
+    Out,
+    /// Its copies count. The others have not noticed that it was lost, or are about to.
+    Counts,
+    /// Nobody else has copies of these that count: the cluster has to start with this host.
+    HasLast(Vec<PartitionId>),
+}
+
+/// What a host is to a cluster that serves, whose leader goes by the placement `serves`. The host
+/// itself knows of the placement `known`.
+pub fn place_among_serving(
+    own: HostId,
+    known: &DurablePlacement,
+    serves: &DurablePlacement,
+) -> PlaceAmongServing {
+    let numbered = || (0..).map(PartitionId).zip(&serves.in_sync);
+    let last = numbered().filter(|(_, hosts)| hosts[..] == [own]);
+    let last: Vec<PartitionId> = last.map(|(partition, _)| partition).collect();
+    let counts = numbered().any(|(_, hosts)| hosts.contains(&own));
+    assert!(counts || last.is_empty(), "the only copy counts");
+    match (counts, last.is_empty()) {
+        // Of an older placement nothing follows: its copies may have come to count since.
+        (false, _) if serves.epoch >= known.epoch => PlaceAmongServing::Out,
+        (_, true) => PlaceAmongServing::Counts,
+        (_, false) => PlaceAmongServing::HasLast(last),
+    }
 }
 
 /// How a cluster starts.
@@ -86,10 +119,7 @@ pub fn assemble(own: HostId, reports: &BTreeMap<HostId, HostReport>) -> Result<A
     let newest = reports.values().map(|report| &report.placement).max_by_key(|it| it.epoch);
     let newest = newest.expect("the own report is there");
     if !newest.up.contains(&own) {
-        return Err(format!(
-            "the cluster went on without host {own}, whose data are too old by now, and a lost \
-             host cannot come back in this release: start the cluster without it"
-        ));
+        return Ok(Assembly::Out);
     }
     let missing: BTreeMap<HostId, Vec<PartitionId>> = newest
         .up
@@ -222,8 +252,22 @@ mod tests {
         let Ok(Assembly::Complete(plan)) = assemble(HostId(0), &reports) else { panic!("both") };
         assert_eq!(plan.winners, [HostId(0), HostId(1), HostId(0)]);
         assert_eq!(plan.hosts, BTreeSet::from([HostId(0), HostId(1)]));
-        let error = assemble(HostId(2), &reports).expect_err("it was lost");
-        assert!(error.contains("went on without host 2"), "{error}");
+        assert_eq!(assemble(HostId(2), &reports), Ok(Assembly::Out), "it was lost");
+    }
+
+    #[test]
+    fn data_are_superfluous_only_by_a_placement_that_is_no_older_than_the_known_one() {
+        let of =
+            |epoch, up: &[u32]| report(0, epoch, up, [nothing(), nothing(), nothing()]).placement;
+        let place = |known: u64, serves: u64, up: &[u32]| {
+            place_among_serving(HostId(2), &of(known, &[0, 1, 2]), &of(serves, up))
+        };
+        assert_eq!(place(3, 4, &[0, 1]), PlaceAmongServing::Out);
+        assert_eq!(place(4, 4, &[0, 1]), PlaceAmongServing::Out);
+        assert_eq!(place(5, 4, &[0, 1]), PlaceAmongServing::Counts, "an old one");
+        assert_eq!(place(3, 4, &[0, 1, 2]), PlaceAmongServing::Counts);
+        let last = vec![PartitionId(1)];
+        assert_eq!(place(3, 4, &[0, 2]), PlaceAmongServing::HasLast(last));
     }
 
     #[test]

@@ -6,8 +6,12 @@
 //!
 //! Each host answers questions and asks the others, one question for a connection. None ends this
 //! part of the start before all others need nothing more of it.
+//!
+//! A host that was lost finds others that serve already, or start without it. It waits until they
+//! serve, and joins them then as one without data ([`Start::Joins`]).
 
 mod serve;
+mod serving;
 mod wire;
 
 use crate::links::{ClusterMembership, SaidWithTerms};
@@ -20,11 +24,13 @@ use lockstep_durability::command_log::{LogEnd, LogSettings, LogWriter};
 use lockstep_durability::directory::{read_members, write_members};
 use lockstep_durability::recovery::{LogPiece, Others};
 use lockstep_host::recovery::assembly::{
-    Assembly, AssemblyPlan, DurablePlacement, HostReport, assemble,
+    Assembly, AssemblyPlan, DurablePlacement, HostReport, PlaceAmongServing, assemble,
+    place_among_serving,
 };
 use lockstep_types::{HostId, PartitionId, TransactionId};
 use mio::net::TcpListener;
 use serve::Shared;
+pub(crate) use serving::{QUESTION_HEAD, ServingHost, may_be_question};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::net::TcpStream;
@@ -36,13 +42,16 @@ use wire::{Answer, Kind, MAGIC};
 
 /// Between two questions to hosts that are not ready.
 const ASK_EVERY: Duration = Duration::from_millis(20);
+/// After so long without a start all hosts are asked for their reports again.
+const ASK_AGAIN: Duration = Duration::from_secs(2);
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
 /// How long a host may take to read its log for another one.
 const LOG_TIMEOUT: Duration = Duration::from_secs(600);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Between two lines that say who is missing.
 const SAY_EVERY: Duration = Duration::from_secs(10);
-/// A host that takes connections and closes them for so long makes links: it serves already.
+/// With one copy of each partition: a host that takes connections and closes them for so long makes
+/// links, and will not start together with this one.
 const SERVES_AFTER: Duration = Duration::from_secs(5);
 
 /// The start of a host of several.
@@ -55,17 +64,27 @@ pub(crate) struct Gathering {
     said: Instant,
 }
 
+/// How a host of several with a directory starts.
+pub(crate) enum Start {
+    /// Together with the others, with what their logs say.
+    Together(Box<Gathering>, Others),
+    /// The others serve, or are about to, and nothing counts that the directory has.
+    Joins(TcpListener),
+}
+
 /// Why a question has no answer.
 enum Silent {
     /// Nobody is there.
     Absent,
     /// Somebody takes connections and closes them.
     Closes,
+    /// The cluster serves.
+    Serves(DurablePlacement),
 }
 
 impl Gathering {
     /// Waits for the hosts of the cluster and brings the log here to the end that it has at all of
-    /// them. Gives what the logs of others say.
+    /// them; or waits until the others serve that went on without this one.
     ///
     /// # Errors
     /// The hosts cannot start together, or a disk failed: the text for the user.
@@ -74,7 +93,7 @@ impl Gathering {
         (data, options): (&Data, &Options),
         placement: DurablePlacement,
         listener: TcpListener,
-    ) -> Result<(Gathering, Others), String> {
+    ) -> Result<Start, String> {
         let partitions = placement.in_sync.len() as u32;
         let log = directory_log(data);
         let kept = log.kept(partitions)?;
@@ -106,10 +125,14 @@ impl Gathering {
             },
             said: Instant::now(),
         };
-        gathering.plan = gathering.await_hosts()?;
+        let Some(plan) = gathering.await_hosts()? else {
+            let listener = gathering.end_server().expect("it runs until now")?;
+            return Ok(Start::Joins(listener));
+        };
+        gathering.plan = plan;
         let others = gathering.gather(options, log_end);
         let others = others.inspect_err(|problem| gathering.give_up(problem))?;
-        Ok((gathering, others))
+        Ok(Start::Together(Box::new(gathering), others))
     }
 
     /// All hosts are there: brings the log here to the end that it has at all of them.
@@ -124,12 +147,19 @@ impl Gathering {
         &self.plan
     }
 
-    /// Asks all other hosts until all that take part have reported.
-    fn await_hosts(&mut self) -> Result<AssemblyPlan, String> {
+    /// Asks all other hosts until all that take part have reported. None where the cluster serves,
+    /// and this host is none of it.
+    fn await_hosts(&mut self) -> Result<Option<AssemblyPlan>, String> {
         let own = self.shared.host;
         let mut closes_since: BTreeMap<HostId, Instant> = BTreeMap::new();
+        let mut asked = Instant::now();
         loop {
             self.check_problem()?;
+            if asked.elapsed() > ASK_AGAIN {
+                // A host that has reported may serve by now, without this one.
+                asked = Instant::now();
+                self.shared.known().reports.clear();
+            }
             for host in self.others().collect::<Vec<HostId>>() {
                 if self.shared.known().reports.contains_key(&host) {
                     continue;
@@ -137,15 +167,13 @@ impl Gathering {
                 match self.ask_report(host)? {
                     Ok(()) => {}
                     Err(Silent::Absent) => drop(closes_since.remove(&host)),
+                    Err(Silent::Serves(placement)) if self.is_out(host, &placement)? => {
+                        return Ok(None);
+                    }
+                    Err(Silent::Serves(_)) => {}
                     Err(Silent::Closes) => {
                         let since = *closes_since.entry(host).or_insert_with(Instant::now);
-                        if since.elapsed() > SERVES_AFTER {
-                            return Err(format!(
-                                "host {host} runs already, and its cluster serves without this \
-                                 host: a lost host cannot come back in this release. Stop all \
-                                 hosts and start all of them"
-                            ));
-                        }
+                        self.check_closing(host, since)?;
                     }
                 }
             }
@@ -155,10 +183,71 @@ impl Gathering {
             };
             reports.insert(own, self.shared.report.clone());
             match assemble(own, &reports)? {
-                Assembly::Complete(plan) => return Ok(plan),
+                Assembly::Complete(plan) => return Ok(Some(plan)),
                 Assembly::Waits(missing) => self.say_missing(&missing),
+                Assembly::Out => {
+                    self.say("the cluster went on without this host: it joins once others serve");
+                }
             }
             std::thread::sleep(ASK_EVERY);
+        }
+    }
+
+    /// Another host serves: whether this one is to join it.
+    fn is_out(&mut self, host: HostId, serves: &DurablePlacement) -> Result<bool, String> {
+        let own = self.shared.host;
+        match place_among_serving(own, &self.shared.report.placement, serves) {
+            PlaceAmongServing::Out => {
+                tracing::warn!(
+                    epoch = serves.epoch,
+                    "the cluster serves without this host: it gives up its data and loads its \
+                     copies again"
+                );
+                Ok(true)
+            }
+            PlaceAmongServing::Counts => {
+                self.say(&format!(
+                    "host {host} serves, and the cluster has not taken this host out yet: it joins \
+                     after that"
+                ));
+                Ok(false)
+            }
+            PlaceAmongServing::HasLast(partitions) => {
+                let numbers: Vec<String> = partitions.iter().map(PartitionId::to_string).collect();
+                Err(format!(
+                    "host {host} serves, and only this host has copies of the partitions {} that \
+                     count: stop all hosts and start all of them",
+                    numbers.join(", ")
+                ))
+            }
+        }
+    }
+
+    /// Another host has closed connections since a moment: it is about to serve, or makes links
+    /// after a start in which this host does not take part.
+    fn check_closing(&mut self, host: HostId, since: Instant) -> Result<(), String> {
+        let has_copies = self.shared.terms.kfactor > 0;
+        if since.elapsed() <= SERVES_AFTER {
+            return Ok(());
+        }
+        if has_copies {
+            self.say(&format!(
+                "host {host} runs, and does not serve: if it waits for this host, stop all hosts \
+                 and start all of them"
+            ));
+            return Ok(());
+        }
+        Err(format!(
+            "host {host} runs already, and has one copy of each partition: stop all hosts and \
+             start all of them"
+        ))
+    }
+
+    /// Logs what the start waits for, from time to time.
+    fn say(&mut self, problem: &str) {
+        if self.said.elapsed() >= SAY_EVERY {
+            self.said = Instant::now();
+            tracing::warn!("{problem}");
         }
     }
 
@@ -211,6 +300,7 @@ impl Gathering {
                 Ok(Ok(()))
             }
             Answer::NotYet => Ok(Err(Silent::Absent)),
+            Answer::Serves(placement) => Ok(Err(Silent::Serves(placement))),
             Answer::Refused(problem) => Err(problem),
         }
     }
@@ -247,7 +337,7 @@ impl Gathering {
             match self.ask_once(host, kind, about, LOG_TIMEOUT) {
                 Ok(Answer::Given(bytes)) => return Ok(bytes),
                 Ok(Answer::Refused(problem)) => return Err(problem),
-                Ok(Answer::NotYet) | Err(_) => {}
+                Ok(Answer::NotYet | Answer::Serves(_)) | Err(_) => {}
             }
             if self.said.elapsed() >= SAY_EVERY {
                 self.said = Instant::now();

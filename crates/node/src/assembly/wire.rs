@@ -3,6 +3,7 @@
 //! ```text
 //! question := magic | frame of (kind | host | process | what it is about)
 //! answer   := frame of (0 | what was asked for)  or  (1): not yet  or  (2 | text): no
+//!             or  (3 | placement): the cluster serves
 //! frame    := u32 length | u32 checksum | bytes
 //! ```
 
@@ -55,6 +56,8 @@ pub(super) enum Answer {
     Given(Vec<u8>),
     NotYet,
     Refused(String),
+    /// Of a host whose cluster serves: who has which copies.
+    Serves(DurablePlacement),
 }
 
 impl Answer {
@@ -63,6 +66,11 @@ impl Answer {
             Answer::Given(bytes) => [&[0], bytes.as_slice()].concat(),
             Answer::NotYet => vec![1],
             Answer::Refused(text) => [&[2], text.as_bytes()].concat(),
+            Answer::Serves(placement) => {
+                let mut bytes = vec![3];
+                put_placement(&mut bytes, placement);
+                bytes
+            }
         }
     }
 
@@ -71,6 +79,7 @@ impl Answer {
             (0, given) => Some(Answer::Given(given.to_vec())),
             (1, []) => Some(Answer::NotYet),
             (2, text) => Some(Answer::Refused(String::from_utf8_lossy(text).into_owned())),
+            (3, bytes) => read_placement(&mut ByteReader::new(bytes)).ok().map(Answer::Serves),
             _ => None,
         }
     }
@@ -138,15 +147,26 @@ fn directory(input: &mut ByteReader<'_>) -> Result<ClusterId, String> {
     Ok(ClusterId(bytes.try_into().expect("16 bytes were taken")))
 }
 
+fn put_placement(out: &mut Vec<u8>, placement: &DurablePlacement) {
+    out.put_varint(placement.epoch);
+    put_hosts(out, placement.up.iter());
+    out.put_varint(placement.in_sync.len() as u64);
+    placement.in_sync.iter().for_each(|hosts| put_hosts(out, hosts.iter()));
+}
+
+fn read_placement(input: &mut ByteReader<'_>) -> Result<DurablePlacement, String> {
+    let hosts = |input: &mut ByteReader<'_>| list(input, |input| small(input).map(HostId));
+    let epoch = input.varint().map_err(cut)?;
+    let up: BTreeSet<HostId> = hosts(input)?.into_iter().collect();
+    Ok(DurablePlacement { epoch, up, in_sync: list(input, hosts)? })
+}
+
 pub(super) fn put_report(out: &mut Vec<u8>, report: &HostReport) {
     out.extend_from_slice(&report.directory.0);
     let members = report.members.as_deref().unwrap_or_default();
     out.put_varint(members.len() as u64);
     members.iter().for_each(|id| out.extend_from_slice(&id.0));
-    out.put_varint(report.placement.epoch);
-    put_hosts(out, report.placement.up.iter());
-    out.put_varint(report.placement.in_sync.len() as u64);
-    report.placement.in_sync.iter().for_each(|hosts| put_hosts(out, hosts.iter()));
+    put_placement(out, &report.placement);
     out.put_varint(report.ends.len() as u64);
     for CopyEnd { begins, end } in &report.ends {
         out.put_varint(*end);
@@ -162,25 +182,22 @@ pub(super) fn put_report(out: &mut Vec<u8>, report: &HostReport) {
 /// Reads the report of a host of a cluster with N partitions.
 pub(super) fn read_report(bytes: &[u8], partitions: usize) -> Result<HostReport, String> {
     let input = &mut ByteReader::new(bytes);
-    let hosts = |input: &mut ByteReader<'_>| list(input, |input| small(input).map(HostId));
     let own = directory(input)?;
     let members = list(input, directory)?;
-    let epoch = input.varint().map_err(cut)?;
-    let up: BTreeSet<HostId> = hosts(input)?.into_iter().collect();
-    let in_sync = list(input, hosts)?;
+    let placement = read_placement(input)?;
     let ends = list(input, |input| {
         let end = input.varint().map_err(cut)?;
         let begins = list(input, |input| Ok((small(input)?, input.varint().map_err(cut)?)))?;
         Ok(CopyEnd { begins, end })
     })?;
     let saved = TransactionId(input.varint().map_err(cut)?);
-    if in_sync.len() != partitions || ends.len() != partitions {
+    if placement.in_sync.len() != partitions || ends.len() != partitions {
         return Err(format!("it has not {partitions} partitions"));
     }
     Ok(HostReport {
         directory: own,
         members: (!members.is_empty()).then_some(members),
-        placement: DurablePlacement { epoch, up, in_sync },
+        placement,
         ends,
         saved,
     })
@@ -262,6 +279,9 @@ mod tests {
         assert_eq!(read_report(&bytes, 2), Ok(report));
         assert!(read_report(&bytes, 3).is_err(), "other partitions");
         (0..bytes.len()).for_each(|end| assert!(read_report(&bytes[..end], 2).is_err()));
+        let serves = Answer::Serves(read_report(&bytes, 2).expect("it is whole").placement);
+        assert_eq!(Answer::of(&serves.to_bytes()), Some(serves));
+        assert_eq!(Answer::of(&[3, 7]), None, "a placement that is cut off");
         let mut frame = Vec::new();
         write_frame(&mut frame, &bytes).expect("it is short");
         let read = |frame: &[u8], bytes_max| read_frame(&mut &*frame, bytes_max);

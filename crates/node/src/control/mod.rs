@@ -66,6 +66,7 @@ use moves::LeaderMoves;
 use planner::Planner;
 use resources::Resources;
 pub(crate) use resources::memory_limit_bytes;
+pub(crate) use snapshot::AUTOMATIC_PREFIX;
 use snapshot::{Keeper, Restoring, Snapshots};
 use statistics::Statistics;
 use std::collections::VecDeque;
@@ -259,6 +260,7 @@ impl Control {
     fn attend_to_own_work(&mut self) {
         self.attend_to_files();
         self.attend_to_snapshots();
+        self.attend_to_learned();
         self.attend_to_restore();
         self.attend_to_resources();
         self.attend_to_stop();
@@ -284,7 +286,8 @@ impl Control {
         let build = build.map(|due_us| Elapsed::between_us(clock::now_us(), due_us).duration());
         let moves = self.moves.time_left();
         let joining = self.joining_time_left();
-        let due = [survey, snapshot, look, task, expiry, build, moves, joining];
+        let learned = self.learned_time_left();
+        let due = [survey, snapshot, look, task, expiry, build, moves, joining, learned];
         due.into_iter().flatten().min()
     }
 

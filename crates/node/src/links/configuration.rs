@@ -21,6 +21,7 @@ pub struct ClusterMembership {
     /// What the hosts agree on.
     pub terms: ClusterTerms,
     /// It joins a cluster that runs, in place of a host that is lost, and takes part in no new one.
+    /// One with a directory that the cluster needs starts with that all the same.
     pub rejoins: bool,
     /// Keeps other sockets from the port of this host until it listens there; in tests.
     pub reservation: Option<Arc<Socket>>,
@@ -50,12 +51,10 @@ impl ClusterMembership {
         if kfactor > KFACTOR_MAX {
             return Err(format!("K is 0 to {KFACTOR_MAX}, not {kfactor}"));
         }
-        if self.rejoins && (kfactor == 0 || configuration.data.is_some()) {
-            return Err(
-                "--rejoin is for hosts that keep their data in memory only, with --kfactor \
-                        1 or 2, in this release"
-                    .to_string(),
-            );
+        if self.rejoins && kfactor == 0 {
+            return Err("--rejoin is for clusters with --kfactor 1 or 2: with one copy of each \
+                        partition a cluster stops with any of its hosts"
+                .to_string());
         }
         self.terms.partition_count()?;
         configuration.options.control_plane(kfactor).map_err(|error| error.to_string())?;

@@ -2,9 +2,10 @@
 
 use super::membership::RaftStart;
 use super::{ClusterMembership, ClusterTerms};
+use crate::control::AUTOMATIC_PREFIX;
 use crate::log::{Data, Durability};
 use lockstep_cluster::{ClusterState, RaftLog, Shape};
-use lockstep_durability::directory::{RAFT_FOLDER, SeveralHosts};
+use lockstep_durability::directory::{RAFT_FOLDER, SeveralHosts, rejoin};
 use lockstep_host::placement::{ClusterPlacement, Placement};
 use lockstep_host::recovery::assembly::DurablePlacement;
 use lockstep_types::{HostId, PartitionId, ThreadId};
@@ -48,8 +49,25 @@ impl RaftStart {
         let record = state.as_ref().and_then(|state| state.hosts.get(&membership.host));
         let joined_in = restored.as_ref().map_or(0, |restored| restored.identity.id.joined_in().0);
         let last_run = record.map_or(0, |record| record.incarnation.0).max(joined_in);
-        let start = RaftStart { log: Some(log), restored, last_run, is_restored: false };
+        let given_up = rejoin::read(&*data.disk).map_err(|error| error.to_string())?;
+        let last_run = last_run.max(given_up.unwrap_or(0));
+        let start =
+            RaftStart { log: Some(log), restored, last_run, is_restored: false, joins: false };
         Ok((start, state))
+    }
+
+    /// The cluster went on without this host, which gives up what its directory has and begins as
+    /// another member. What has not come to its end is done again by the next start.
+    ///
+    /// # Errors
+    /// The disk failed: the text for the user.
+    pub(crate) fn rejoin(self, data: &Data) -> Result<RaftStart, String> {
+        let mut log = self.log.expect("a host that can be lost keeps what the hosts agree on");
+        let own = (AUTOMATIC_PREFIX, data.cluster.cluster);
+        rejoin::begin(&*data.disk, own, self.last_run).map_err(|error| error.to_string())?;
+        log.clear().map_err(|error| error.to_string())?;
+        let (log, last_run) = (Some(log), self.last_run);
+        Ok(RaftStart { log, last_run, restored: None, is_restored: false, joins: true })
     }
 }
 
@@ -106,6 +124,11 @@ pub(crate) fn durable_placement(
         let in_sync = partitions.map(hosts).collect();
         return DurablePlacement { epoch: 0, up: first.hosts().collect(), in_sync };
     };
+    placement_of_state(state)
+}
+
+/// Who has which copies in sync by a state.
+pub(super) fn placement_of_state(state: &ClusterState) -> DurablePlacement {
     // Whether it is up, a host without copies has nothing that counts.
     let takes_part = |host: &HostId| state.partitions_of(*host).next().is_some();
     let hosts = state.hosts.keys().copied();

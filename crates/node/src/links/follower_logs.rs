@@ -12,10 +12,12 @@ use std::collections::{BTreeMap, VecDeque};
 /// By partition, the ends of the command log of this host.
 pub(crate) type SiteLogs = BTreeMap<PartitionId, SiteLog>;
 
-/// The ends of the copies that follow.
+/// The ends of the copies that follow, or are loaded.
 #[derive(Default)]
 pub(super) struct FollowerLogs {
     logs: BTreeMap<PartitionId, FollowerLog>,
+    /// Those of partitions without a copy here.
+    spare: SiteLogs,
 }
 
 struct FollowerLog {
@@ -33,13 +35,14 @@ impl FollowerLogs {
             for replica in placement.led_by(site) {
                 led.extend(logs.remove_entry(&replica.partition));
             }
-            for replica in placement.followed_by(site) {
+            for replica in placement.followed_by(site).iter().chain(placement.learned_by(site)) {
                 if let Some(log) = logs.remove(&replica.partition) {
                     let log = FollowerLog { log, waiting: VecDeque::new() };
                     followed.logs.insert(replica.partition, log);
                 }
             }
         }
+        followed.spare = logs;
         (led, followed)
     }
 
@@ -54,6 +57,17 @@ impl FollowerLogs {
         let start = start(&log);
         self.logs.insert(partition, FollowerLog { log, waiting: VecDeque::new() });
         start
+    }
+
+    /// A copy is loaded with the data up to an entry: its log goes on after that.
+    pub(super) fn restart(&mut self, partition: PartitionId, position: u64) {
+        if let Some(log) = self.spare.remove(&partition) {
+            self.logs.insert(partition, FollowerLog { log, waiting: VecDeque::new() });
+        }
+        let own = self.logs.get_mut(&partition).expect("a copy that is loaded has a log's end");
+        // What the attempt before has left is not needed.
+        own.waiting.clear();
+        own.log.restart(position);
     }
 
     /// What copies have taken, and what had to wait, goes to the log's thread as far as that takes

@@ -46,6 +46,21 @@ impl Links {
         }
     }
 
+    /// Tells hosts with which this one takes part again that it knows.
+    pub(super) fn send_owed_terms(&mut self) {
+        let said = self.said();
+        for number in 0..self.peers.len() {
+            let owes = |peer: &&mut Peer| peer.other.owes_epoch();
+            let Some(peer) = self.peers[number].as_mut().filter(owes) else { continue };
+            let sent = peer.send_terms((&self.membership.terms, said), self.now);
+            if let Err(problem) = sent {
+                let host = peer.host();
+                tracing::error!(%host, problem, "the host is cut off");
+                self.cut_off(host);
+            }
+        }
+    }
+
     /// Ends the session with a host. With copies, one of the two goes out for it.
     pub(super) fn cut_off(&mut self, host: HostId) {
         if let Some(peer) = self.peers.get_mut(host.0 as usize).and_then(Option::as_mut) {

@@ -13,6 +13,7 @@
 
 use super::ClusterMembership;
 use super::moves::Moves;
+use super::terms::differences;
 use crate::clock;
 use crate::log::directory::random_bits;
 use crate::shard::HostFacts;
@@ -45,6 +46,8 @@ pub(crate) struct RaftStart {
     pub(crate) is_restored: bool,
     /// The last run of the host that is known.
     pub(crate) last_run: u64,
+    /// The host joins a cluster that runs without it.
+    pub(crate) joins: bool,
 }
 
 /// The control plane of a host and what it has decided.
@@ -53,6 +56,8 @@ pub(super) struct Membership {
     raft_log: Option<RaftLog>,
     /// It begins with the placement of an earlier run of the cluster.
     is_restored: bool,
+    /// It has no data, and joins the cluster if that runs already.
+    joins: bool,
     config: MemberConfig,
     pub(super) facts: Arc<HostFacts>,
     serving: Serving,
@@ -106,7 +111,7 @@ impl Membership {
             incarnation: Incarnation(
                 (clock::wall_us().max(1_000) as u64 / 1_000).max(raft.last_run + 1),
             ),
-            joins: membership.rejoins,
+            joins: raft.joins || (membership.rejoins && raft.log.is_none()),
             agreement: Agreement {
                 name: CLUSTER_NAME.to_string(),
                 shape: terms.shape(),
@@ -119,17 +124,18 @@ impl Membership {
         };
         facts.set_run(config.incarnation.0);
         let now = now();
-        let has_log = raft.log.is_some();
+        let joins = raft.log.is_none() || raft.joins;
         let control = begin(&config, raft.restored, now)?;
         Ok(Membership {
             is_restored: raft.is_restored,
+            joins,
             control,
             raft_log: raft.log,
             config,
             facts,
-            serving: match (raft.is_restored, has_log) {
+            serving: match (raft.is_restored, joins) {
                 (true, _) => Serving::resuming(),
-                (false, true) if !membership.is_witness() => Serving::default(),
+                (false, false) if !membership.is_witness() => Serving::default(),
                 (false, _) => Serving::joining(),
             },
             next_tick_us: now.us,
@@ -155,7 +161,7 @@ impl Membership {
 
     /// Whether the host joins the cluster if that runs already.
     pub(super) fn may_join(&self) -> bool {
-        self.has_copies() && self.raft_log.is_none()
+        self.has_copies() && self.joins
     }
 
     /// Whether the cluster runs, and this host may take part in it.
@@ -249,7 +255,7 @@ impl Membership {
     /// program is one for that.
     fn begin_again(&mut self, now_us: u64) {
         let Some(after) = self.facts.options.rejoin_after_ms else { return };
-        if !self.may_join() || self.begins_again || self.facts.drain.has_begun() {
+        if !self.has_copies() || self.begins_again || self.facts.drain.has_begun() {
             return;
         }
         if self.serving.is_to_begin_again(&self.control, after.us() as u64, now_us)
@@ -501,11 +507,10 @@ impl Membership {
         }
         match turn {
             Turn::NotMember => {
-                let problem = match self.has_copies() && self.raft_log.is_some() {
+                let problem = match self.has_copies() && !self.joins {
                     true => {
-                        "the cluster runs without this host, and in this release a lost host \
-                         comes back only where hosts have no directories: stop all hosts and \
-                         start the cluster again"
+                        "the cluster went on without this host while that started: start it \
+                         again, and it joins the others"
                     }
                     false => {
                         "the cluster runs without this host, which had the only copy of a \
@@ -527,9 +532,9 @@ impl Membership {
             ),
             Turn::Out => tracing::error!(
                 "the other hosts have taken this host out of the cluster: it serves nothing any \
-                 more. The cluster goes on with the other hosts. Without a directory this one \
-                 begins again and loads its copies once the others do without it, after \
-                 rejoin_after_ms; with 0, stop it and start it again"
+                 more. The cluster goes on with the other hosts. This one begins again and loads \
+                 its copies once the others do without it, after rejoin_after_ms; with 0, stop it \
+                 and start it again"
             ),
             Turn::Resumed => tracing::warn!(
                 "the host takes part in the cluster again, with the partitions of which it has the \
@@ -578,23 +583,4 @@ pub(super) fn now() -> Now {
 fn is_change(event: &ControlEvent) -> bool {
     use Event::{PlacementChanged, StateChanged};
     matches!(event, ControlEvent::Member(PlacementChanged(_) | StateChanged))
-}
-
-/// What is not alike in the shapes of two hosts, as [`super::ClusterTerms`] shows it.
-fn differences(found: &Agreement, own: &Agreement) -> String {
-    let values = |agreement: &Agreement| {
-        let shape = agreement.shape;
-        [
-            ("witnesses", shape.witnesses),
-            ("hosts", shape.hosts),
-            ("sites", shape.sites_per_host.into()),
-            ("partitions_per_site", shape.partitions_per_site.into()),
-            ("kfactor", shape.k.into()),
-        ]
-    };
-    let pairs = values(found).into_iter().zip(values(own));
-    let differ = pairs.filter(|(there, here)| there != here);
-    let shown = differ
-        .map(|((name, there), (_, here))| format!("'{name}={there}' there, '{name}={here}' here"));
-    shown.collect::<Vec<_>>().join("; ")
 }

@@ -22,6 +22,7 @@ mod moves;
 mod of_copies;
 mod peer;
 mod placement;
+mod starters;
 mod starting;
 mod terms;
 mod witness;
@@ -51,6 +52,7 @@ pub(crate) use membership::RaftStart;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 use peer::Peer;
+use starters::Starters;
 use starting::StartWait;
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -123,6 +125,8 @@ pub(crate) struct Links {
     /// By host; none for the own one.
     peers: Vec<Option<Peer>>,
     newcomers: Vec<Option<Newcomer>>,
+    /// Hosts that start ask this one.
+    starters: Starters,
     /// Number of sites of each host.
     sites: u16,
     copies: Copies,
@@ -202,6 +206,7 @@ impl Links {
             listener: parts.listener,
             peers,
             newcomers: Vec::new(),
+            starters: Starters::default(),
             sites: placement.site_count(),
             copies: Copies::waiting(placement.host()),
             led_logs: SiteLogs::new(),
@@ -295,6 +300,9 @@ impl Links {
 
     /// Reads the hello of a connection.
     fn hear(&mut self, place: usize) {
+        if self.is_starter(place) {
+            return self.answer_starter(place);
+        }
         let Some(newcomer) = self.newcomers.get_mut(place).and_then(Option::as_mut) else { return };
         let refusal = loop {
             let read = newcomer.stream.read(newcomer.accepting.read_space());
@@ -479,21 +487,6 @@ impl Links {
             false => self.outbox.send(to, message),
         }
         Ok(())
-    }
-
-    /// Tells hosts with which this one takes part again that it knows.
-    fn send_owed_terms(&mut self) {
-        let said = self.said();
-        for number in 0..self.peers.len() {
-            let owes = |peer: &&mut Peer| peer.other.owes_epoch();
-            let Some(peer) = self.peers[number].as_mut().filter(owes) else { continue };
-            let sent = peer.send_terms((&self.membership.terms, said), self.now);
-            if let Err(problem) = sent {
-                let host = peer.host();
-                tracing::error!(%host, problem, "the host is cut off");
-                self.cut_off(host);
-            }
-        }
     }
 
     fn take_messages(&mut self) {

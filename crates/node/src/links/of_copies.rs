@@ -26,6 +26,9 @@ impl Links {
 
     /// What copies have taken goes to the log's thread.
     pub(super) fn log_pieces(&mut self) {
+        for (partition, position) in self.copies.take_log_restarts() {
+            self.logs.restart(partition, position);
+        }
         let pieces = self.copies.take_to_log();
         self.logs.add(pieces);
     }

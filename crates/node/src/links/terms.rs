@@ -2,7 +2,7 @@
 
 use crate::log::Durability;
 use crate::options::Options;
-use lockstep_cluster::Shape;
+use lockstep_cluster::{Agreement, Shape};
 use lockstep_link::ClusterId;
 use std::str::FromStr;
 
@@ -187,6 +187,25 @@ impl ClusterTerms {
             Some(line) => Err(format!("'{line}' there, which this release does not know")),
         }
     }
+}
+
+/// What is not alike in the shapes of two hosts, as [`ClusterTerms`] shows it.
+pub(super) fn differences(found: &Agreement, own: &Agreement) -> String {
+    let values = |agreement: &Agreement| {
+        let shape = agreement.shape;
+        [
+            ("witnesses", shape.witnesses),
+            ("hosts", shape.hosts),
+            ("sites", shape.sites_per_host.into()),
+            ("partitions_per_site", shape.partitions_per_site.into()),
+            ("kfactor", shape.k.into()),
+        ]
+    };
+    let pairs = values(found).into_iter().zip(values(own));
+    let differ = pairs.filter(|(there, here)| there != here);
+    let shown = differ
+        .map(|((name, there), (_, here))| format!("'{name}={there}' there, '{name}={here}' here"));
+    shown.collect::<Vec<_>>().join("; ")
 }
 
 /// The number of a line that begins with `name`.

@@ -22,6 +22,9 @@ pub(crate) struct SiteLog {
     pub(super) handed_bytes: u64,
     /// How far the log was durable when it was last looked at.
     pub(super) durable: u64,
+    /// Bytes that the log's thread got before the copy was loaded again: how far these are durable
+    /// means nothing for the copy.
+    pub(super) restarted_after_bytes: Option<u64>,
 }
 
 impl SiteLog {
@@ -34,8 +37,31 @@ impl SiteLog {
     /// Looks how far the log is durable: the number of the last such entry.
     #[inline]
     pub fn refresh(&mut self) -> u64 {
-        self.durable = self.shared.durable(self.site);
+        self.durable = self.known_durable();
         self.durable
+    }
+
+    /// The copy was loaded with the data up to an entry, and its log goes on after that.
+    pub fn restart(&mut self, position: u64) {
+        self.restarted_after_bytes = Some(self.handed_bytes);
+        self.durable = position;
+    }
+
+    #[inline]
+    fn known_durable(&self) -> u64 {
+        match self.restarted_after_bytes {
+            None => self.shared.durable(self.site),
+            Some(before) => self.durable_since(before),
+        }
+    }
+
+    /// The bytes are read first: when they have grown, the entry is of what came since.
+    #[cold]
+    fn durable_since(&self, before_bytes: u64) -> u64 {
+        match self.shared.written_bytes(self.site) > before_bytes {
+            true => self.shared.durable(self.site),
+            false => self.durable,
+        }
     }
 
     /// How far it was at the last look.
@@ -53,7 +79,7 @@ impl SiteLog {
     /// Whether it is further than at the last look.
     #[inline]
     pub fn has_news(&self) -> bool {
-        self.shared.durable(self.site) > self.durable
+        self.known_durable() > self.durable
     }
 
     /// Whether the log is so far behind that no more calls should be taken.

@@ -181,6 +181,7 @@ impl LogThread {
                 limit_bytes: options.log_buffer_bytes.get(),
                 handed_bytes: 0,
                 durable: start.sequences[site],
+                restarted_after_bytes: None,
             });
         }
         let (orders, given_orders) = channel();
@@ -435,8 +436,9 @@ impl Body {
         }
         for (lane, progress) in self.lanes.iter_mut().zip(&self.shared.sites) {
             if std::mem::take(&mut lane.is_in_group) {
-                progress.written_bytes.store(lane.taken_bytes, Ordering::Release);
+                // In this order, see `SiteLog::restart`.
                 progress.durable.store(lane.last_sequence, Ordering::Release);
+                progress.written_bytes.store(lane.taken_bytes, Ordering::Release);
                 lane.bells.iter().for_each(|bell| bell.ring());
             }
         }

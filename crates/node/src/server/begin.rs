@@ -2,7 +2,7 @@
 
 use super::checks::check_partition_count;
 use super::{ServerConfiguration, Wiring, end_host_after};
-use crate::assembly::Gathering;
+use crate::assembly::{Gathering, Start};
 use crate::links::{
     ClusterMembership, Formed, Links, LinksParts, RaftStart, SiteLogs, durable_placement,
     placement_here,
@@ -12,6 +12,7 @@ use crate::mailbox::Bell;
 use crate::recovery::{Agree, Recovered, RecoveryProgress, ReplaySettings, directory_log, recover};
 use crate::scheduling;
 use crate::shard::{HeldCall, HostFacts, HostSite, KeptAnswer};
+use lockstep_durability::directory::rejoin;
 use lockstep_durability::recovery::{CopyEnd, Others, RecoveryLog};
 use lockstep_host::placement::Placement;
 use lockstep_types::{PartitionId, ReplicaId, ThreadId};
@@ -99,15 +100,23 @@ pub(super) fn start_log(
         threads.find(|thread| thread.host() == facts.host)
     };
     let partitions = (0..placement.partition_count()).map(PartitionId);
+    // Of a host that joins, nobody knows yet which copies it gets at which site.
+    let joins = raft.start.joins;
     let of_partition = |partition| {
-        let site = site_of(partition).map(|thread| Arc::clone(&bells[thread.index()]));
-        site.into_iter().chain(links_bell.filter(|_| facts.kfactor > 0).cloned()).collect()
+        let site = site_of(partition).filter(|_| !joins);
+        let sites = match site {
+            Some(thread) => &bells[thread.index()..=thread.index()],
+            None if joins => bells,
+            None => &[],
+        };
+        sites.iter().cloned().chain(links_bell.filter(|_| facts.kfactor > 0).cloned()).collect()
     };
     let all_bells: Vec<Vec<Arc<Bell>>> = partitions.clone().map(of_partition).collect();
     let events = LogEvents { on_failure: Box::new(on_failure), on_full: Box::new(on_full) };
     let options = &configuration.options;
     let (log, ends) = LogThread::start(data, options, start, all_bells, events)?;
-    let own = partitions.zip(ends).filter(|(partition, _)| site_of(*partition).is_some());
+    let is_own = |partition: &PartitionId| joins || site_of(*partition).is_some();
+    let own = partitions.zip(ends).filter(|(partition, _)| is_own(partition));
     Ok((Some(log), own.collect()))
 }
 
@@ -134,15 +143,51 @@ pub(super) fn bring_back_with_others(
     let listener = internal.expect("a host of a cluster listens for the others");
     check_partition_count(configuration, data)?;
     let (mut start, state) = RaftStart::open(data, cluster)?;
+    if rejoin::read(&*data.disk).map_err(|error| error.to_string())?.is_some() {
+        tracing::warn!("the host was about to load its copies again: it begins with that again");
+        return join(configuration, facts, (listener, start));
+    }
     let placement = durable_placement(state.as_ref(), &facts.placement());
     let options = (data, &configuration.options);
-    let (mut gathering, others) = Gathering::begin(cluster, options, placement, listener)?;
+    let (mut gathering, others) = match Gathering::begin(cluster, options, placement, listener)? {
+        Start::Together(gathering, others) => (*gathering, others),
+        Start::Joins(listener) => return join(configuration, facts, (listener, start)),
+    };
     start.is_restored = gathering.plan().is_placed;
     let recovered = bring_back(configuration, facts, Some((&mut gathering, &others)));
     let recovered = recovered.inspect_err(|problem| gathering.give_up(problem))?;
     let placement = state.map(|state| Arc::new(placement_here(cluster.host, &state)));
     let listener = gathering.finish()?;
     Ok((Some(listener), DurableRaft { start, placement }, recovered))
+}
+
+/// The cluster went on without this host, which begins empty and loads its copies.
+fn join(
+    configuration: &ServerConfiguration,
+    facts: &HostFacts,
+    (listener, start): (TcpListener, RaftStart),
+) -> Result<BroughtBack, String> {
+    let data = configuration.data.as_ref().expect("only a host with a directory gives up data");
+    let start = start.rejoin(data)?;
+    let progress = RecoveryProgress::default();
+    let settings = replay_settings(configuration, facts, &progress);
+    let recovered = Recovered::nothing(&settings).map_err(|error| error.to_string())?;
+    Ok((Some(listener), DurableRaft { start, placement: None }, recovered))
+}
+
+fn replay_settings<'a>(
+    configuration: &'a ServerConfiguration,
+    facts: &'a HostFacts,
+    progress: &'a RecoveryProgress,
+) -> ReplaySettings<'a> {
+    ReplaySettings {
+        natives: &configuration.natives,
+        options: &configuration.options,
+        java: facts.java_settings(),
+        ring: &facts.ring,
+        progress: &progress.replayed,
+        own: None,
+    }
 }
 
 /// Brings back what the directory holds; without one, a host begins empty.
@@ -153,14 +198,7 @@ fn bring_back(
 ) -> Result<Recovered<HeldCall, KeptAnswer>, String> {
     let nobody_looks = RecoveryProgress::default();
     let progress = configuration.data.as_ref().map_or(&nobody_looks, |data| &data.progress);
-    let mut settings = ReplaySettings {
-        natives: &configuration.natives,
-        options: &configuration.options,
-        java: facts.java_settings(),
-        ring: &facts.ring,
-        progress: &progress.replayed,
-        own: None,
-    };
+    let mut settings = replay_settings(configuration, facts, progress);
     let Some(data) = &configuration.data else {
         return Recovered::nothing(&settings).map_err(|error| error.to_string());
     };

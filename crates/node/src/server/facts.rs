@@ -6,7 +6,7 @@ use crate::clock;
 use crate::intake::Intake;
 use crate::links::{ClusterMembership, first_placement};
 use crate::log::Durability;
-use crate::shard::{CurrentPlacement, HostFacts, LeaseTable, SiteRuns};
+use crate::shard::{CurrentPlacement, HostFacts, LearnedStages, LeaseTable, SiteRuns};
 use lockstep_host::placement::{ClusterShape, Placement};
 use lockstep_host::unavailable::Unavailable;
 use lockstep_types::{HashRing, HostId};
@@ -60,6 +60,7 @@ pub(super) fn host_facts(
         intake: Intake::default(),
         reusable_bytes: (0..configuration.sites).map(|_| AtomicU64::new(0)).collect(),
         copy_backlogs: (0..partition_count).map(|_| AtomicU64::new(0)).collect(),
+        learned: LearnedStages::new(partition_count),
         on_shutdown: OnceLock::new(),
         on_put_out: OnceLock::new(),
         digests: OnceLock::new(),

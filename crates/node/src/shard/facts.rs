@@ -1,5 +1,6 @@
 //! What all threads of a host share.
 
+use super::learned::LearnedStages;
 use super::leases::{LeaseTable, SiteRuns};
 use super::{Departure, Drain};
 use crate::callers::Callers;
@@ -75,6 +76,8 @@ pub struct HostFacts {
     pub reusable_bytes: Box<[AtomicU64]>,
     /// By partition, bytes of entries that its copy here has not applied.
     pub copy_backlogs: Box<[AtomicU64]>,
+    /// How far the copies are that are loaded here.
+    pub learned: LearnedStages,
     /// Run when an administrator asks the host to stop.
     pub on_shutdown: OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// Run when the other hosts have taken this one out of the cluster, and do without it.

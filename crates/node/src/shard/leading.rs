@@ -73,6 +73,7 @@ impl Shard {
             CopyMessage::Loaded(attempt, number) => {
                 self.note_load_taken(slot, copy, (attempt, number));
             }
+            CopyMessage::Kept(attempt) => self.note_kept(slot, copy, attempt),
             CopyMessage::Stream(..)
             | CopyMessage::Sealed(_)
             | CopyMessage::Load(_)

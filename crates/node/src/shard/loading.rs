@@ -2,6 +2,7 @@
 //! leader of this thread gives to them, and a copy of this thread that begins without data.
 
 use super::following::Following;
+use super::learned::LearnedStage;
 use super::replica::Replica;
 use super::{HeldCall, HostSite, KeptAnswer, Shard, Slot};
 use crate::catalog::{HostCatalog, site_limits};
@@ -43,8 +44,9 @@ impl LoadSteps {
 impl Replica {
     /// What is led here, as far as copies are concerned that are loaded from it.
     fn loading(&mut self) -> LoadingLeader<'_, HeldCall, KeptAnswer, Arc<HostCatalog>> {
-        let Replica { loads, site, leading, gate, .. } = self;
-        LoadingLeader { loads, site, leading: leading.as_deref_mut(), copies: gate.copies() }
+        let Replica { loads, site, leading, gate, log, .. } = self;
+        let (leading, copies) = (leading.as_deref_mut(), gate.copies());
+        LoadingLeader { loads, site, leading, copies, is_logged: log.is_some() }
     }
 }
 
@@ -81,6 +83,7 @@ impl Shard {
                 self.end_copy(slot);
             }
             let replica = Replica::learning(&self.facts, *placed, &self.catalog);
+            self.facts.learned.set(partition, LearnedStage::Loading);
             self.replicas.place(slot, replica);
         }
     }
@@ -113,7 +116,13 @@ impl Shard {
         }
         let slot = self.replicas.slot_of_copy(partition);
         let learning = self.replicas[slot].learning.get_or_insert_default();
-        if learning.ends(attempt) && self.loads.may_ask {
+        if !learning.ends(attempt) {
+            return;
+        }
+        self.facts.learned.set(partition, LearnedStage::Loading);
+        // A snapshot that was to have what was loaded is given up.
+        self.snapshots.give_up(slot);
+        if self.loads.may_ask {
             // It may have had its data, and was not in sync.
             let following = Box::new(self.without_data(partition));
             self.replicas[slot].following = Some(following);
@@ -174,6 +183,7 @@ impl Shard {
                 tracing::info!(%partition, rows, bytes, "a copy has the data of its leader");
                 let following = Following::loaded(*follower, catalog);
                 self.replicas[slot].following = Some(Box::new(following));
+                self.facts.learned.set(partition, LearnedStage::Follows);
                 self.say_to_leader(partition, taken);
             }
             Learned::Again(problem) => {
@@ -215,6 +225,27 @@ impl Shard {
             let Shard { replicas, placement, outbox, .. } = self;
             replicas[slot].send_to_copies(placement, outbox);
         }
+    }
+
+    /// A snapshot of this host counts, and nothing is left of what it had before: the leaders of
+    /// the copies that are in it hear of that.
+    pub(super) fn copies_are_kept(&mut self) {
+        for slot in self.replicas.slots() {
+            let replica = &self.replicas[slot];
+            let partition = replica.partition();
+            let is_learned = replica.following.is_some();
+            let kept = replica.learning.as_ref().filter(|_| is_learned).and_then(|it| it.kept());
+            let Some(kept) = kept else { continue };
+            tracing::info!(%partition, "a copy is durable at this host");
+            self.facts.learned.set(partition, LearnedStage::Kept);
+            self.say_to_leader(partition, kept);
+        }
+    }
+
+    /// A copy is durable at its host with what it has loaded in an attempt.
+    pub(super) fn note_kept(&mut self, slot: Slot, host: HostId, attempt: Attempt) {
+        self.replicas[slot].loading().note_kept(host, attempt);
+        self.attend_to_loaded(slot);
     }
 
     /// A copy that is not in sync has sent a receipt, or time has passed: it may count, or be in
@@ -310,7 +341,7 @@ impl Shard {
             return self.give_up_load(slot, host);
         }
         let leads = replica.opening.is_none() && replica.draining.is_none();
-        if !leads || replica.log.is_some() {
+        if !leads {
             return;
         }
         if replica.loading().is_about_to_begin() {

@@ -26,6 +26,7 @@ mod hand_over;
 mod handed;
 mod input;
 mod leading;
+mod learned;
 mod leases;
 mod load;
 mod loading;
@@ -61,6 +62,7 @@ pub use drain::{Departure, Drain};
 pub(crate) use facts::CurrentPlacement;
 pub use facts::{HostFacts, ReplicaDigest};
 use gate::LogGates;
+pub use learned::{LearnedStage, LearnedStages};
 pub use leases::LeaseTable;
 pub(crate) use leases::SiteRuns;
 use lockstep_base::counting;
@@ -468,6 +470,7 @@ impl Shard {
             }
             Envelope::Push(frames) => self.push_to_subscribers(&frames),
             Envelope::SnapshotLane(partition, lane) => self.take_lane(partition, lane),
+            Envelope::CopiesKept => self.copies_are_kept(),
             Envelope::Catalog(catalog) => self.take_catalog(catalog),
             Envelope::Task(body) => self.task_call(&body),
             Envelope::Copy(message) => self.copy_said(*message),

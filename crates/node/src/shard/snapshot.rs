@@ -16,6 +16,10 @@ impl Shard {
             return;
         }
         let slot = self.replicas.slot_of_copy(partition);
+        if self.replicas[slot].learning.as_ref().is_some_and(|it| it.is_loading()) {
+            // It has begun again since: the thread that writes gives up.
+            return;
+        }
         if let (Some((nonce, start)), Some(following)) =
             (lane.take_of_copy(), &mut self.replicas[slot].following)
             && !following.follower.expect_snapshot(nonce, start)
@@ -37,6 +41,8 @@ impl Shard {
         };
         if !self.snapshots.note_begun(slot, begun) {
             following.follower.saved_site().end_snapshot();
+        } else if let Some(learning) = &mut self.replicas[slot].learning {
+            learning.note_saved();
         }
     }
 }

@@ -37,6 +37,7 @@ mod partitions_per_site;
 mod plans;
 mod recovery;
 mod rejoin;
+mod rejoin_logs;
 mod replicated;
 mod roles;
 mod schedule;

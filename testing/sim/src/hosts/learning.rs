@@ -47,7 +47,8 @@ impl Replica {
 
     fn loading(&mut self) -> LoadingLeader<'_, HostCall, Answer, u64> {
         let Replica { loads, site, leading, gate, .. } = self;
-        LoadingLeader { loads, site, leading: leading.as_mut(), copies: gate.copies() }
+        let (leading, copies) = (leading.as_mut(), gate.copies());
+        LoadingLeader { loads, site, leading, copies, is_logged: false }
     }
 }
 
@@ -287,7 +288,8 @@ impl Host {
             CopyMessage::Stream(..)
             | CopyMessage::Sealed(_)
             | CopyMessage::Load(_)
-            | CopyMessage::LoadAgain(_) => unreachable!("they are for the links"),
+            | CopyMessage::LoadAgain(_)
+            | CopyMessage::Kept(_) => unreachable!("they are for the links, or of a log"),
             CopyMessage::AskLoad(ask) => self.ask_load(partition, copy, ask),
             CopyMessage::Loaded(attempt, number) => {
                 self.note_load_taken(partition, copy, (attempt, number));

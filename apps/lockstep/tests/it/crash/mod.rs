@@ -273,7 +273,7 @@ pub fn new_directory(name: &str) -> PathBuf {
     directory
 }
 
-fn from_environment(name: &str, default: u64) -> u64 {
+pub(crate) fn from_environment(name: &str, default: u64) -> u64 {
     match std::env::var(name) {
         Ok(number) => number.parse().expect("it is a number"),
         Err(_) => default,

@@ -15,7 +15,8 @@ mod schedule;
 
 pub(super) use keeper::Keeper;
 pub(super) use restore::Restoring;
-pub(super) use save::{AUTOMATIC_PREFIX, Snapshots};
+pub(crate) use save::AUTOMATIC_PREFIX;
+pub(super) use save::Snapshots;
 pub(super) use schedule::settings;
 
 use lockstep_types::SqlType::{self, BigInt, Float, Integer, Varchar};

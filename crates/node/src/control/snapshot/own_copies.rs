@@ -2,16 +2,28 @@
 //! directory, by which its command log stays short. All are as of one transaction, which the host
 //! that leads orders. None counts before the logs of all hosts have, on disk, what was decided up
 //! to there: whatever a host then gives up of its log, no other one will ask for at a start.
+//!
+//! A host that loads copies has nothing that a start could begin with, until such a snapshot has
+//! what it has loaded. It asks for one when all of its copies have their data, and its copies come
+//! in sync after that.
 
+use crate::clock;
 use crate::control::Control;
 use crate::message::{ControlRequest, Envelope, SnapshotStep};
+use crate::shard::LearnedStage;
 use crate::snapshot::SaveResult;
 use crate::snapshot::save::KeptJob;
+use lockstep_base::elapsed::Elapsed;
+use lockstep_durability::directory::rejoin;
 use lockstep_site::SnapshotStart;
-use lockstep_types::HostId;
+use lockstep_types::{Failure, HostId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Between two looks whether copies that are loaded here are to be saved.
+const LOOK_EVERY_US: u64 = 500_000;
 
 /// What the thread that writes the copies of this host and the control thread tell each other.
 pub(super) struct KeptCopies {
@@ -47,6 +59,80 @@ impl Control {
         (KeptCopies { is_written, is_noted: false, counts }, job)
     }
 
+    /// How far the copies are that are loaded here and not in sync.
+    fn learned_stages(&self) -> Vec<LearnedStage> {
+        let placement = self.facts.placement();
+        let learned = placement.sites().flat_map(|site| placement.learned_by(site));
+        learned.map(|replica| self.facts.learned.get(replica.partition)).collect()
+    }
+
+    /// Whether all copies of this host have data that can be saved.
+    pub(super) fn check_copies_loaded(&self) -> Result<(), Failure> {
+        match self.learned_stages().contains(&LearnedStage::Loading) {
+            false => Ok(()),
+            true => Err(Failure::graceful(
+                "no snapshot of all copies begins while one is loaded: try again later",
+            )),
+        }
+    }
+
+    /// Asks for a snapshot when all copies that are loaded here have their data.
+    pub(in crate::control) fn attend_to_learned(&mut self) {
+        let now_us = clock::now_us();
+        let looked_us = self.snapshots.looked_at_learned_us;
+        let is_early = |at_us| Elapsed::between_us(at_us, now_us).us() < LOOK_EVERY_US;
+        if !self.keeps_learned() || looked_us.is_some_and(is_early) {
+            return;
+        }
+        self.snapshots.looked_at_learned_us = Some(now_us);
+        let stages = self.learned_stages();
+        let is_due = stages.contains(&LearnedStage::Follows);
+        if !is_due || stages.contains(&LearnedStage::Loading) || !self.is_free_for_snapshot() {
+            return;
+        }
+        let own = self.facts.placement().host();
+        match self.facts.placement().leads_control() {
+            true => self.snapshot_is_due_at(own),
+            false => self.say_that_snapshot_is_due(),
+        }
+    }
+
+    /// Until copies that are loaded here are looked at again.
+    pub(in crate::control) fn learned_time_left(&self) -> Option<Duration> {
+        self.keeps_learned().then_some(Duration::from_micros(LOOK_EVERY_US))
+    }
+
+    /// Whether copies are loaded here, and are to be durable.
+    fn keeps_learned(&self) -> bool {
+        self.facts.keeps_own_copies() && !self.learned_stages().is_empty()
+    }
+
+    /// A snapshot counts that has all copies of this host. A start begins with it from now on, also
+    /// where copies are in it that are not in sync yet, which may come to be so after that. No
+    /// other snapshot begins before the sites know: they would take it for this one.
+    fn note_learned_kept(&mut self, saved: SaveResult) {
+        let disk = self.facts.data_disk.clone();
+        let disk = disk.expect("a host that keeps its copies has a directory");
+        let (ended, result) = (move || rejoin::end(&*disk), saved.clone());
+        let noted = self.with_own_files(ended, |control, ended| {
+            match ended {
+                Ok(()) => {
+                    for thread in control.facts.placement().sites() {
+                        control.outbox.send(thread, Envelope::CopiesKept);
+                    }
+                }
+                Err(error) => tracing::error!(%error, "copies that were loaded are not kept yet"),
+            }
+            // Before the next look the sites have heard of it.
+            control.snapshots.looked_at_learned_us = Some(clock::now_us());
+            control.end_by_schedule(result);
+        });
+        if let Err(error) = noted {
+            tracing::error!(%error, "copies that were loaded are not kept yet");
+            self.end_by_schedule(saved);
+        }
+    }
+
     /// Whether this host can save its copies for a host that leads.
     pub(super) fn check_own_copies(&self) -> Result<(), String> {
         if !self.facts.keeps_own_copies() {
@@ -66,13 +152,13 @@ impl Control {
         self.outbox.send(placement.lead_control(), Envelope::Control(Box::new(request)));
     }
 
-    /// Another host has a long log. It says so again if nothing begins.
+    /// A host has a long log, or copies that it has loaded. It says so again if nothing begins.
     pub(super) fn snapshot_is_due_at(&mut self, host: HostId) {
         let leads = self.facts.placement().leads_control() && self.facts.keeps_own_copies();
         if !leads || !self.is_free_for_snapshot() {
             return;
         }
-        tracing::info!(%host, "a host has a long command log: all save their copies");
+        tracing::info!(%host, "a host asks for it: all save their copies");
         if let Err(problem) = self.begin_automatic_snapshot() {
             tracing::error!(problem, "the hosts do not save their copies");
         }
@@ -135,6 +221,9 @@ impl Control {
         (lead, copies): (Option<HostId>, KeptCopies),
     ) {
         let problem = result.as_ref().err().cloned();
+        if problem.is_none() && copies.is_noted && self.keeps_learned() {
+            return self.note_learned_kept(result);
+        }
         match (problem, lead) {
             (Some(error), Some(lead)) if !copies.is_noted => {
                 self.say_of_copies(lead, Some(error.to_string()));

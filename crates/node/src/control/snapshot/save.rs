@@ -39,7 +39,7 @@ use std::time::Duration;
 /// Snapshots that are remembered for the statistics.
 const PAST_SNAPSHOTS: usize = 10;
 /// What a snapshot by schedule is called, before its time.
-pub(in crate::control) const AUTOMATIC_PREFIX: &str = "AUTOSNAP";
+pub(crate) const AUTOMATIC_PREFIX: &str = "AUTOSNAP";
 /// What VoltDB answers while another one is under way.
 const IN_PROGRESS: &str = "SNAPSHOT IN PROGRESS";
 
@@ -104,6 +104,8 @@ pub(crate) struct Snapshots {
     pub(super) of_all: Option<OfAll>,
     /// Where the newest one is.
     pub(super) newest_place: Option<Place>,
+    /// When the copies were looked at last that are loaded here.
+    pub(super) looked_at_learned_us: Option<i64>,
     sender: Sender<SaveResult>,
     receiver: Receiver<SaveResult>,
     /// The last one is the newest.
@@ -121,6 +123,7 @@ impl Snapshots {
             running: None,
             of_all: None,
             newest_place: None,
+            looked_at_learned_us: None,
             sender,
             receiver,
             past: VecDeque::new(),
@@ -298,7 +301,12 @@ impl Control {
 
     /// Begins a snapshot; an error says why there is none.
     fn begin_save(&mut self, prepared: Prepared) -> Result<(), String> {
-        let loads = self.check_nothing_loads("no snapshot begins");
+        let keeps_copies =
+            prepared.kind == SnapshotKind::Automatic && self.facts.keeps_own_copies();
+        let loads = match keeps_copies {
+            true => self.check_copies_loaded(),
+            false => self.check_nothing_loads("no snapshot begins"),
+        };
         loads.map_err(|failure| failure.message)?;
         let Prepared { request, place, origin, kind, part } = prepared;
         if let Some(part) = &part {
@@ -310,7 +318,6 @@ impl Control {
         let (given_up, cancelled) =
             (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
         let progress = Arc::new(AtomicU64::new(0));
-        let keeps_copies = kind == SnapshotKind::Automatic && self.facts.keeps_own_copies();
         let start = if keeps_copies { whole_copies(start) } else { start };
         let (site_lanes, lanes) = self.lanes(keeps_copies);
         let (copies, kept) = keeps_copies.then(|| self.kept_copies()).unzip();
@@ -551,10 +558,11 @@ impl Control {
     }
 }
 
-/// The site of this host that saves a partition: the one that leads it, or that has a copy.
+/// The site of this host that saves a partition: the one that leads it, or that has a copy, also
+/// one that is not in sync yet.
 fn saving_site(placement: &Placement, at: PartitionId, of_copies: bool) -> Option<ThreadId> {
-    let followers = placement.followers_of(at).iter().filter(|_| of_copies);
-    let mut sites = followers.copied().chain([placement.leader_of(at)]);
+    let copies = placement.followers_of(at).iter().chain(placement.learning_of(at));
+    let mut sites = copies.filter(|_| of_copies).copied().chain([placement.leader_of(at)]);
     sites.find(|site| site.host() == placement.host())
 }
 

@@ -1,0 +1,101 @@
+//! What a host whose cluster serves answers to one that starts: where the partitions are, from
+//! which that one sees whether its copies count. The thread of the links gets the connection.
+
+use super::wire::{self, Answer, Kind, MAGIC};
+use crate::links::ClusterTerms;
+use lockstep_base::bytes::ByteReader;
+use lockstep_durability::directory::read_members;
+use lockstep_env::Disk;
+use lockstep_host::recovery::assembly::{DurablePlacement, HostReport};
+use lockstep_types::HostId;
+use std::io::{self, Read};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a question may take to come, and the other host to take the answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A host that serves, for one question.
+pub(crate) struct ServingHost {
+    pub(crate) host: HostId,
+    pub(crate) terms: ClusterTerms,
+    pub(crate) partitions: usize,
+    /// Its directory.
+    pub(crate) disk: Option<Arc<dyn Disk>>,
+    /// The placement that is in force; none where this host cannot say that it is the newest one.
+    pub(crate) placement: Option<DurablePlacement>,
+}
+
+/// Whether the first bytes of a connection are those of a host that starts, as far as they are
+/// there.
+pub(crate) fn may_be_question(first: &[u8]) -> bool {
+    !first.is_empty() && MAGIC.starts_with(first)
+}
+
+/// Bytes by which it is known.
+pub(crate) const QUESTION_HEAD: usize = MAGIC.len();
+
+impl ServingHost {
+    /// Answers the question of a connection, on a thread of its own.
+    ///
+    /// # Errors
+    /// The connection failed: the other host asks again.
+    pub(crate) fn hear(&self, mut stream: TcpStream) -> io::Result<()> {
+        stream.set_nonblocking(false)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        let mut magic = [0; QUESTION_HEAD];
+        stream.read_exact(&mut magic)?;
+        let question = wire::read_frame(&mut stream, wire::QUESTION_BYTES_MAX)?;
+        match self.answer(&question) {
+            Some(answer) => wire::write_frame(&mut stream, &answer.to_bytes()),
+            None => Ok(()),
+        }
+    }
+
+    /// None for what hosts that start ask each other only.
+    fn answer(&self, question: &[u8]) -> Option<Answer> {
+        let mut input = ByteReader::new(question);
+        match Kind::of(input.u8().ok()?)? {
+            Kind::Report => Some(self.judge(&mut input).unwrap_or_else(Answer::Refused)),
+            // This host has gone on, because all of its start need nothing more.
+            Kind::Finish => Some(Answer::Given(Vec::new())),
+            Kind::Facts | Kind::Pieces | Kind::Found | Kind::GiveUp => None,
+        }
+    }
+
+    fn judge(&self, input: &mut ByteReader<'_>) -> Result<Answer, String> {
+        let cut = |_| "a question is cut off".to_string();
+        let (host, _process) = (HostId(input.u32().map_err(cut)?), input.u64().map_err(cut)?);
+        if host.0 >= self.terms.hosts || host == self.host {
+            return Err(format!("host {host} is no other host of the cluster"));
+        }
+        self.terms.agrees_with(input.counted().map_err(cut)?).map_err(|problem| {
+            format!("host {} has other terms than host {host}: {problem}", self.host)
+        })?;
+        let report = wire::read_report(input.rest(), self.partitions)?;
+        self.check_directory(host, &report)?;
+        Ok(self.placement.clone().map_or(Answer::NotYet, Answer::Serves))
+    }
+
+    /// The cluster had the directory of the other host when it began.
+    fn check_directory(&self, host: HostId, report: &HostReport) -> Result<(), String> {
+        let members = match &self.disk {
+            Some(disk) => read_members(&**disk).map_err(|error| error.to_string())?,
+            None => None,
+        };
+        let had = members.as_ref().and_then(|members| members.get(host.0 as usize));
+        match had {
+            Some(had) if *had == report.directory => Ok(()),
+            had => Err(format!(
+                "host {host} was started with the directory {}, and the cluster that host {} is of \
+                 had {} there: start each host with the directory that it had. A host whose \
+                 directory is lost cannot come back in this release",
+                report.directory,
+                self.host,
+                had.map_or("none".to_string(), ToString::to_string)
+            )),
+        }
+    }
+}
