@@ -97,10 +97,11 @@ impl Links {
             && let Some(state) = self.members.take_epoch()
         {
             let placement = ClusterPlacement::of_state(state);
-            // Each copy begins where its log ends: nobody has opened an epoch since. One in which
-            // a witness is lost opens none.
-            let resumed = state.partitions.iter().map(|partition| partition.epoch).max();
-            if state.partitions.iter().any(|partition| Some(partition.epoch) != resumed) {
+            // Each copy begins where its log ends: nobody has opened an epoch of it since all took
+            // part again. A witness or a host without copies may have been lost
+            // or have joined meanwhile.
+            let resumed_in = state.hosts[&self.membership.host].up_since;
+            if state.partitions.iter().any(|partition| partition.epoch != resumed_in) {
                 return Err(
                     "a host was lost while the cluster started: stop all hosts, and start \
                             all of them again"
