@@ -237,13 +237,8 @@ impl<O, C: Clone> Coordinator<O, C> {
                 self.confirmed(partition, checkpoint);
             }
             FromPartition::Acknowledged { partition, transaction, .. } => {
-                if self.note_acknowledged(transaction, partition, outputs) {
-                    return;
-                }
-                let progress = self.initiator.acknowledge(transaction, partition);
-                if progress == RoundProgress::Complete {
-                    self.answer(transaction, outputs);
-                }
+                self.note_acknowledged(transaction, partition, outputs);
+                self.note_heard(transaction, partition, outputs);
             }
         }
         self.begin(now_us, outputs);

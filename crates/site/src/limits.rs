@@ -141,5 +141,9 @@ lockstep_base::faults! {
         skip_epoch_check,
         /// Answers of a leader that is lost count after another one leads.
         keep_old_answers,
+        /// What ran after a commit without votes is decided before a log has that commit.
+        decide_past_commits,
+        /// What a lost leader took part in is ordered again before a log has its abort.
+        repeat_undecided,
     }
 }

@@ -3,17 +3,29 @@
 //! Where every participant that writes has said yes, the logs alone tell a commit: recovery makes
 //! it so, whatever the coordinator had in mind. So a failure reported to a client needs an abort in
 //! the log of one that writes, and a commit that nobody voted on needs the commits. Partitions
-//! acknowledge such a decision, and their acknowledgements wait until it is durable there. The
-//! transaction itself is over at once: what comes later follows the decision in each log.
+//! acknowledge such a decision, and their acknowledgements wait until it is durable there.
+//!
+//! A transaction that is undone is over at once: those after it run again, and say yes after the
+//! abort in each log. A commit without votes holds back the decisions on those that ran after it:
+//! as long as no log has it, another coordinator undoes it, and what ran after it.
 
-use super::ending::{Decision, send_decision};
+use super::ending::{Decision, failed_waiting, send_decision};
 use super::{Coordinator, CoordinatorOutput};
+use crate::active::Queued;
 use lockstep_txn::Addressed;
 use lockstep_types::{Failure, Outcome, PartitionId, Status, TransactionId};
 
-/// An answer that waits for acknowledgements.
+/// What waits for acknowledgements.
+enum Held<O, C> {
+    Answer(CoordinatorOutput<O, C>),
+    /// The call is ordered again when it is certain that it is undone. Before that the logs may
+    /// have it as committed, and it would run twice.
+    Repetition(Queued<O, C>),
+}
+
+/// An answer, or a call, that waits for acknowledgements.
 pub(super) struct AwaitedAnswer<O, C> {
-    answer: CoordinatorOutput<O, C>,
+    held: Held<O, C>,
     /// Whose acknowledgement counts and has not come.
     from: Vec<PartitionId>,
     /// How many of them are enough.
@@ -80,19 +92,46 @@ impl<O, C: Clone> Coordinator<O, C> {
             outputs.push(answer);
             return;
         }
-        let awaited = AwaitedAnswer { answer, from, needed, since_us: self.now_us };
-        let before = self.awaited.insert(transaction, awaited);
-        assert!(before.is_none(), "a transaction is answered once");
+        self.keep(transaction, Held::Answer(answer), (from, needed));
     }
 
-    /// A partition says that a decision is in its log, durable. False when no answer waits for it.
+    /// A transaction is undone that is to be ordered again, as it has been sent to these
+    /// partitions: `voters` are those that may all have said yes to it. If they have, the abort has
+    /// to be in the log of one of them first. True if it is to say so.
+    pub(super) fn repeat(
+        &mut self,
+        transaction: TransactionId,
+        voters: &[PartitionId],
+        queued: Queued<O, C>,
+    ) -> bool {
+        let waits =
+            self.awaits_durable_decisions && !voters.is_empty() && !self.faults.repeat_undecided();
+        match waits {
+            true => self.keep(transaction, Held::Repetition(queued), (voters.to_vec(), 1)),
+            false => self.initiator.resubmit(queued, false),
+        }
+        waits
+    }
+
+    fn keep(
+        &mut self,
+        transaction: TransactionId,
+        held: Held<O, C>,
+        (from, needed): (Vec<PartitionId>, usize),
+    ) {
+        let awaited = AwaitedAnswer { held, from, needed, since_us: self.now_us };
+        let before = self.awaited.insert(transaction, awaited);
+        assert!(before.is_none(), "a transaction ends once");
+    }
+
+    /// A partition says that a decision is in its log, durable: an answer may wait for it.
     pub(super) fn note_acknowledged(
         &mut self,
         transaction: TransactionId,
         partition: PartitionId,
         outputs: &mut Vec<CoordinatorOutput<O, C>>,
-    ) -> bool {
-        let Some(awaited) = self.awaited.get_mut(&transaction) else { return false };
+    ) {
+        let Some(awaited) = self.awaited.get_mut(&transaction) else { return };
         if let Some(place) = awaited.from.iter().position(|from| *from == partition) {
             awaited.from.swap_remove(place);
             awaited.needed -= 1;
@@ -100,9 +139,11 @@ impl<O, C: Clone> Coordinator<O, C> {
         if awaited.needed == 0
             && let Some(awaited) = self.awaited.remove(&transaction)
         {
-            outputs.push(awaited.answer);
+            match awaited.held {
+                Held::Answer(answer) => outputs.push(answer),
+                Held::Repetition(queued) => self.initiator.resubmit(queued, false),
+            }
         }
-        true
     }
 
     /// Answers that have waited since before a time: nobody knows what a crash would make of
@@ -117,7 +158,12 @@ impl<O, C: Clone> Coordinator<O, C> {
         let late = self.awaited.iter().filter(|(_, awaited)| is_late(awaited)).map(|(id, _)| *id);
         for transaction in late.collect::<Vec<_>>() {
             if let Some(awaited) = self.awaited.remove(&transaction) {
-                outputs.push(as_unknown(awaited.answer, &why()));
+                outputs.push(match awaited.held {
+                    Held::Answer(answer) => as_unknown(answer, &why()),
+                    Held::Repetition(queued) => {
+                        failed_waiting(queued, &unknown("that it is undone", &why()))
+                    }
+                });
             }
         }
     }
@@ -125,11 +171,7 @@ impl<O, C: Clone> Coordinator<O, C> {
 
 fn as_unknown<O, C>(mut answer: CoordinatorOutput<O, C>, why: &str) -> CoordinatorOutput<O, C> {
     let unknown = |decided: Option<&Failure>| {
-        let decided = decided.map_or("committed", |failure| failure.message.as_str());
-        let text = format!(
-            "The outcome is not known: {why}, and a crash now could turn it. Decided was: {decided}"
-        );
-        Failure::new(Status::ResponseUnknown, text)
+        unknown(decided.map_or("committed", |failure| failure.message.as_str()), why)
     };
     match &mut answer {
         CoordinatorOutput::Finished(finished) => {
@@ -144,4 +186,11 @@ fn as_unknown<O, C>(mut answer: CoordinatorOutput<O, C>, why: &str) -> Coordinat
         _ => unreachable!("only answers are kept"),
     }
     answer
+}
+
+fn unknown(decided: &str, why: &str) -> Failure {
+    let text = format!(
+        "The outcome is not known: {why}, and a crash now could turn it. Decided was: {decided}"
+    );
+    Failure::new(Status::ResponseUnknown, text)
 }

@@ -64,7 +64,7 @@ impl<O, C: Clone> Coordinator<O, C> {
         // undone although all may have said yes is undone only by the abort in a log.
         let awaits = match (commit, active.writers.is_empty()) {
             _ if !self.awaits_durable_decisions => Awaits::Nobody,
-            (true, true) if !active.context.read_only => Awaits::All,
+            (true, true) if !active.logged.is_empty() => Awaits::All,
             (false, false) => Awaits::OneOf(active.writers.to_vec()),
             _ => Awaits::Nobody,
         };
@@ -73,7 +73,12 @@ impl<O, C: Clone> Coordinator<O, C> {
             self.outcomes.note(transaction, true, || writers.clone());
         }
         active.finished = Some((outcome, tables));
-        let addressed = self.initiator.decide(transaction, commit, false);
+        // What ran after it is void where it is undone, and it is until a log has its commit: so
+        // nothing that ran after it is decided before.
+        let is_speculated_on = self.initiator.is_in_last_round(transaction);
+        let holds_back =
+            matches!(awaits, Awaits::All) && is_speculated_on && !self.faults.decide_past_commits();
+        let addressed = self.initiator.decide(transaction, commit, holds_back);
         let answer = self.finish(transaction);
         self.conclude((transaction, decision), addressed, awaits, answer, outputs);
     }
@@ -160,25 +165,11 @@ impl<O, C: Clone> Coordinator<O, C> {
         for transaction in self.initiator.undecided().into_iter().rev() {
             self.abandon(transaction, failure.clone(), outputs);
         }
-        for queued in waiting {
-            let (call, enlargements) = match queued {
-                Queued::Planned(submitted) => (submitted.call, submitted.enlargements),
-                Queued::OneRound(origin, call) => {
-                    let result = Err(Box::new(failure.clone()));
-                    let finished =
-                        OneRoundFinished { origin, call, result, partition_count: 0, rounds: 0 };
-                    outputs.push(CoordinatorOutput::OneRoundFinished(finished));
-                    continue;
-                }
-            };
-            let outcome = Outcome::failed(failure.clone());
-            let ended = Ended { outcome, tables: Vec::new(), partition_count: 0, rounds: 0 };
-            outputs.push(finished(call, ended, enlargements));
-        }
+        outputs.extend(waiting.into_iter().map(|queued| failed_waiting(queued, failure)));
     }
 
-    /// Changes of the catalog that are decided do not wait for these partitions, which cannot be
-    /// served: they carry them out before they answer anybody.
+    /// What is decided does not wait for these partitions, which cannot be served: they carry it
+    /// out before they answer anybody.
     pub fn end_without(
         &mut self,
         partitions: &[PartitionId],
@@ -186,12 +177,26 @@ impl<O, C: Clone> Coordinator<O, C> {
     ) {
         for partition in partitions {
             for transaction in self.initiator.unacknowledged_by(*partition) {
-                let progress = self.initiator.acknowledge(transaction, *partition);
-                if progress == RoundProgress::Complete {
-                    self.answer(transaction, outputs);
-                }
+                self.note_heard(transaction, *partition, outputs);
             }
         }
+    }
+
+    /// A partition has heard a decision that holds back those after it.
+    pub(super) fn note_heard(
+        &mut self,
+        transaction: TransactionId,
+        partition: PartitionId,
+        outputs: &mut Vec<CoordinatorOutput<O, C>>,
+    ) {
+        if self.initiator.acknowledge(transaction, partition) != RoundProgress::Complete {
+            return;
+        }
+        // Of others than changes of the catalog the answer waits apart, for the logs.
+        if self.active.contains_key(&transaction) {
+            self.answer(transaction, outputs);
+        }
+        self.decide_all(outputs);
     }
 
     /// The transaction met partitions outside its set: it is undone, and ordered again with them.
@@ -299,6 +304,30 @@ pub(super) fn finished<O, C>(
         rounds: ended.rounds,
         enlargements,
     }))
+}
+
+/// A call ends that is in no transaction.
+pub(super) fn failed_waiting<O, C>(
+    queued: Queued<O, C>,
+    failure: &Failure,
+) -> CoordinatorOutput<O, C> {
+    match queued {
+        Queued::Planned(submitted) => {
+            let outcome = Outcome::failed(failure.clone());
+            let ended = Ended { outcome, tables: Vec::new(), partition_count: 0, rounds: 0 };
+            finished(submitted.call, ended, submitted.enlargements)
+        }
+        Queued::OneRound(origin, call) => {
+            let result = Err(Box::new(failure.clone()));
+            CoordinatorOutput::OneRoundFinished(OneRoundFinished {
+                origin,
+                call,
+                result,
+                partition_count: 0,
+                rounds: 0,
+            })
+        }
+    }
 }
 
 /// What becomes of a transaction.

@@ -13,16 +13,25 @@ impl<O, C: Clone> Coordinator<O, C> {
     /// An invariant is broken.
     pub fn check_invariants(&self) {
         self.initiator.check_invariants();
-        let known = self.active.len() + self.one_rounds.len();
-        let ordered = self.initiator.active_count();
-        assert_eq!(known, ordered, "every transaction in progress is ordered, and the reverse");
+        for transaction in self.initiator.in_progress() {
+            let known = usize::from(self.active.contains_key(&transaction))
+                + usize::from(self.one_rounds.contains(transaction));
+            let is_decided = self.initiator.is_deciding(transaction);
+            assert!(
+                known == 1 || known == 0 && is_decided,
+                "what is ordered is in progress, or decided and not in all logs"
+            );
+        }
         for (transaction, active) in &self.active {
             assert!(self.initiator.has(*transaction), "{transaction:?} is ordered");
             self.check_active(*transaction, active);
         }
         self.check_one_rounds();
         for (transaction, awaited) in &self.awaited {
-            assert!(!self.initiator.has(*transaction), "an answer that waits is of one that ended");
+            assert!(
+                !self.initiator.has(*transaction) || self.initiator.is_deciding(*transaction),
+                "an answer that waits is of one that is decided"
+            );
             assert!(self.awaits_durable_decisions, "answers wait for logs where there are logs");
             assert!(awaited.can_come(), "the acknowledgements that an answer waits for can come");
         }

@@ -283,18 +283,26 @@ impl<O, C: Clone> Coordinator<O, C> {
         let partition_count = addressed.len() as u32;
         let OneRound { origin, call, .. } =
             self.one_rounds.remove(transaction).expect("it is in progress");
-        // One that writes and was not sent its part has not said yes: nothing can be committed, and
-        // it never hears of the abort.
-        let heard = |writer: &PartitionId| addressed.iter().any(|at| at.partition == *writer);
-        let may_commit = !call.writers().is_empty() && call.writers().iter().all(heard);
-        let awaits = match self.awaits_durable_decisions && may_commit {
-            true => Awaits::OneOf(call.writers().to_vec()),
+        let voters = voters(&call, &addressed);
+        let awaits = match self.awaits_durable_decisions && !voters.is_empty() {
+            true => Awaits::OneOf(voters.to_vec()),
             false => Awaits::Nobody,
         };
         let result = Err(Box::new(failure));
         let finished = OneRoundFinished { origin, call, result, partition_count, rounds: ROUND };
         let answer = CoordinatorOutput::OneRoundFinished(finished);
         self.conclude((transaction, Decision::Abort), addressed, awaits, answer, outputs);
+    }
+}
+
+/// The partitions that may all have said yes to a call that was sent to these. One that writes and
+/// was not sent its part has not said yes: nothing can be committed, and it never hears of the
+/// abort.
+pub(super) fn voters<'a>(call: &'a OneRoundCall, addressed: &[Addressed]) -> &'a [PartitionId] {
+    let heard = |writer: &PartitionId| addressed.iter().any(|at| at.partition == *writer);
+    match call.writers().iter().all(heard) {
+        true => call.writers(),
+        false => &[],
     }
 }
 

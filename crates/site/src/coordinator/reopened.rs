@@ -3,10 +3,11 @@
 //!
 //! Its new leader has of a transaction what its log has, and of one that only read there nothing:
 //! answers of the leader before are void. So every transaction that was sent there, and is not
-//! decided, is aborted and gets a new id. What was decided stays so; the new leader learns of it.
+//! decided, is aborted and gets a new id; if all that vote may have said yes, only when a log has
+//! the abort. What was decided stays so; the new leader learns of it.
 
 use super::ending::{Decision, send_decision};
-use super::{Coordinator, CoordinatorOutput};
+use super::{Coordinator, CoordinatorOutput, one_round};
 use crate::active::{Queued, RowRouting, Submitted, blocks};
 use crate::fence::FenceReport;
 use crate::message::MultiWork;
@@ -44,6 +45,9 @@ impl<O, C: Clone> Coordinator<O, C> {
         let awaited = self.awaited.iter().filter(|(_, awaited)| awaited.awaits(partition));
         let mut acknowledge: Vec<TransactionId> = awaited.map(|(one, _)| *one).collect();
         acknowledge.extend(self.initiator.unacknowledged_by(partition));
+        // An answer may wait for what holds back those after it.
+        acknowledge.sort_unstable();
+        acknowledge.dedup();
         self.send_remembered(report, acknowledge, outputs);
         self.ask_one(partition, outputs);
         // What was held back until others had answered may wait for nobody any more.
@@ -74,10 +78,11 @@ impl<O, C: Clone> Coordinator<O, C> {
         if self.one_rounds.contains(transaction) {
             let addressed = self.initiator.abandon(transaction);
             self.late.retain(|(late, _)| *late != transaction);
-            send_decision((transaction, &Decision::Abort), false, addressed, outputs);
             let ended = self.one_rounds.remove(transaction).expect("it is in progress");
             let (origin, call) = ended.into_call();
-            self.initiator.resubmit(Queued::OneRound(origin, call), false);
+            let voters = one_round::voters(&call, &addressed).to_vec();
+            let acknowledge = self.repeat(transaction, &voters, Queued::OneRound(origin, call));
+            send_decision((transaction, &Decision::Abort), acknowledge, addressed, outputs);
             return;
         }
         let active = self.active.get(&transaction).expect("it is in progress");
@@ -86,14 +91,14 @@ impl<O, C: Clone> Coordinator<O, C> {
         }
         let needed = self.initiator.participants(transaction);
         let addressed = self.initiator.abandon(transaction);
-        send_decision((transaction, &Decision::Abort), false, addressed, outputs);
         let mut active = *self.active.remove(&transaction).expect("it is in progress");
         if active.row_routing == RowRouting::Found {
             active.call.home = None;
         }
         let (enlargements, begun_us) = (active.enlargements, Some(active.begun_us));
         let submitted = Box::new(Submitted { call: active.call, needed, enlargements, begun_us });
-        self.initiator.resubmit(Queued::Planned(submitted), false);
+        let acknowledge = self.repeat(transaction, &active.writers, Queued::Planned(submitted));
+        send_decision((transaction, &Decision::Abort), acknowledge, addressed, outputs);
         assert!(!self.active.contains_key(&transaction), "it begins under another id");
     }
 }

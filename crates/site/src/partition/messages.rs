@@ -60,7 +60,8 @@ impl<H, A, C: Clone> Site<H, A, C> {
         };
         match message {
             ToPartition::Fragments(tasks) => {
-                self.last_multi = tasks.transaction;
+                // A round of one before may come after it.
+                self.last_multi = self.last_multi.max(tasks.transaction);
                 let (transaction, round, last) = (tasks.transaction, tasks.round, tasks.last);
                 self.initiator.arrive(arrived(
                     transaction,
@@ -70,12 +71,12 @@ impl<H, A, C: Clone> Site<H, A, C> {
                 ));
             }
             ToPartition::OneRound { transaction, last, call } => {
-                self.last_multi = transaction;
+                self.last_multi = self.last_multi.max(transaction);
                 self.initiator.arrive(arrived(transaction, 1, last, Work::OneRound(call, now_us)));
             }
             // Stops the partition until the decision: no catalog changes after speculation.
             ToPartition::Schema { transaction, round, task } => {
-                self.last_multi = transaction;
+                self.last_multi = self.last_multi.max(transaction);
                 self.initiator.arrive(arrived(transaction, round, false, Work::Schema(task)));
             }
             ToPartition::Build { transaction, round, entries } => {

@@ -144,7 +144,6 @@ impl Active {
     /// Checks that the transaction may be decided now.
     pub(super) fn check_decision(&self) {
         assert!(self.is_complete(), "all answers are in before the decision");
-        assert_eq!(self.waits_for, 0, "every earlier transaction of its partitions is decided");
         assert_ne!(self.stage, Stage::Deciding, "a transaction is decided once");
         assert!(
             self.round > 0 || self.participants.is_empty(),

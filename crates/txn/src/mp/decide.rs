@@ -11,6 +11,12 @@ impl<C> MultiPartitionInitiator<C> {
         self.decidable.last().copied()
     }
 
+    /// Whether a transaction's current round is its last one: its partitions run what comes after
+    /// it.
+    pub fn is_in_last_round(&self, transaction: TransactionId) -> bool {
+        self.get(transaction).is_some_and(|active| active.stage == Stage::Last)
+    }
+
     /// The transaction is decided: who must hear it. With `acknowledged`, it is over only when
     /// every participant has said that it heard ([`Self::acknowledge`]).
     pub fn decide(
@@ -36,6 +42,7 @@ impl<C> MultiPartitionInitiator<C> {
         if !commit {
             self.void_answers(transaction);
         }
+        self.check_earlier(transaction);
         forget_decidable(&mut self.decidable, transaction);
         if acknowledged {
             return self.decide_until_heard(transaction, addressed);
@@ -48,6 +55,23 @@ impl<C> MultiPartitionInitiator<C> {
         let participants = active.participants.iter();
         addressed.extend(participants.map(|p| address(sent, runs, epochs, p.partition)));
         self.leave(transaction, active);
+    }
+
+    /// Checks that all before a transaction at its partitions is decided: most often nothing is
+    /// left of it. What ends before its last round has run after each decision that was not
+    /// acknowledged yet.
+    fn check_earlier(&self, transaction: TransactionId) {
+        let active = self.get(transaction).expect("a decision belongs to a transaction");
+        if active.waits_for == 0 {
+            return;
+        }
+        for participant in active.participants.iter() {
+            let queue = self.queues[participant.partition.index()].iter();
+            for earlier in queue.take_while(|queued| **queued != transaction) {
+                let is_decided = self.is_deciding(*earlier);
+                assert!(is_decided, "every earlier transaction of its partitions is decided");
+            }
+        }
     }
 
     /// Decides one that is over when every participant has heard it.

@@ -102,6 +102,11 @@ impl<C> MultiPartitionInitiator<C> {
         self.active.contains(transaction)
     }
 
+    /// The transactions in progress, in order, decided or not.
+    pub fn in_progress(&self) -> impl Iterator<Item = TransactionId> {
+        self.active.iter().map(|(transaction, _)| transaction)
+    }
+
     /// Whether the decision on a transaction is out and acknowledgements are awaited.
     pub fn is_deciding(&self, transaction: TransactionId) -> bool {
         self.get(transaction).is_some_and(|active| active.stage == Stage::Deciding)
