@@ -55,7 +55,7 @@ fn is_there(tree: &Tree, test: &str) -> bool {
     }
 }
 
-/// The methods behind `@Test` and its relatives, with the numbers of their lines.
+/// The methods after `@Test` and its relatives, with the numbers of their lines.
 fn java_tests(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut expected = false;
     text.lines().enumerate().filter_map(move |(number, line)| {

@@ -1,4 +1,4 @@
-//! `lockstep start`: runs a host in the foreground until it is told to stop.
+//! `lockstep start`: runs a host in the foreground until it is stopped.
 
 use crate::output::write_out;
 use crate::{ChangeFilter, Procedures, WrapDisk, huge_pages, last_word, membership, recovery};
@@ -347,7 +347,7 @@ pub fn run(
         write_out("lockstep: the other hosts go on without this one: it begins again\n")?;
     }
     tracing::info!("the host has stopped");
-    // Whoever waited for the line above may have closed its end since.
+    // The one that waited for the line above may have closed its end since.
     write_out("lockstep: stopped\n")?;
     Ok(ExitCode::SUCCESS)
 }

@@ -72,7 +72,7 @@ pub fn ring<T: Send>(capacity: usize) -> (Producer<T>, Consumer<T>) {
     (Producer { shared, tail: 0, head_seen: 0 }, consumer)
 }
 
-/// So many slots ahead the memory of one is asked for, for it is with the other core.
+/// The memory of a slot is asked for N slots ahead, for it is with the other core.
 const SLOTS_AHEAD: usize = 4;
 
 /// The same for slots that are read, which were written by the other core.

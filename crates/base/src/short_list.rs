@@ -1,5 +1,5 @@
-//! Lists that are short most of the time, and then lie where they are declared: whoever reads one
-//! on another core waits for no memory but that of what holds it.
+//! Lists that are short most of the time, and then lie where they are declared: the one that reads
+//! one on another core waits for no memory but that of what holds it.
 
 /// Up to `N` items in place; more in memory of their own, which is kept.
 #[derive(Debug, Clone)]

@@ -24,7 +24,7 @@ pub const SNAPSHOT_FOLDER: &str = "snapshots";
 /// The file that says which cluster a directory belongs to.
 pub const CLUSTER_FILE: &str = "cluster";
 /// The file that is there once the command log has a first segment, so that a log whose files are
-/// gone is told from one that never had any.
+/// gone is distinguished from one that never had any.
 pub const LOG_BEGUN_FILE: &str = "log-begun";
 /// The file that a process locks while it uses a directory.
 pub const LOCK_FILE: &str = "lock";

@@ -3,7 +3,7 @@
 //! A restore moves the log, and the snapshots after the point, into a folder of their own, and
 //! puts a snapshot of the point in their place; taking it back moves them the other way. Such a
 //! *switch* is many renames, and a stop between two of them would leave a directory that is
-//! neither. So the whole list is written down first, in one file; whoever opens the directory
+//! neither. So the whole list is written down first, in one file; the one that opens the directory
 //! carries out what is left of it before anything else. Files are renamed, never overwritten.
 
 use crate::command_log::{LogEnd, LogPosition, LogSettings, LogWriter, SEGMENT_BYTES_MIN};

@@ -3,7 +3,7 @@
 //! It keeps, per file, the bytes as programs see them, the bytes as of the last sync, and every
 //! write in between. [`MemoryDisk::cut_power`] then decides for each of these writes, and for each
 //! name that was made or removed without a sync of its folder, what is left of it. A
-//! [`FaultHook`] is asked before each operation and may make it fail. Whoever wants seeded
+//! [`FaultHook`] is asked before each operation and may make it fail. The one that wants seeded
 //! faults supplies the two decisions; nothing here is random.
 
 use crate::disk::{Disk, File, OpenMode};
@@ -41,7 +41,7 @@ pub enum Survival {
     Lost,
     /// All of it.
     Kept,
-    /// Its first bytes, so many; of a length or a name: nothing.
+    /// Its first bytes, N; of a length or a name: nothing.
     Torn(usize),
     /// Of its sectors, those whose number in the file, by the last six bits, is that of a bit that
     /// is set: a disk writes the sectors of one write in any order. Of a length or a name: nothing.
@@ -174,7 +174,7 @@ impl State {
         self.files.values().map(|content| content.bytes.len() as u64).sum()
     }
 
-    /// An error if the disk cannot take so many bytes more.
+    /// An error if the disk cannot take N bytes more.
     fn reserve(&self, operation: DiskOperation, name: &str, more: u64) -> Result<(), DiskError> {
         match self.capacity_bytes {
             Some(capacity) if self.used_bytes() + more > capacity => {
@@ -203,7 +203,7 @@ impl MemoryDisk {
         self.state.lock().expect("no operation on the disk in memory panics")
     }
 
-    /// From now on the disk takes so many bytes at most.
+    /// From now on the disk takes N bytes at most.
     pub fn limit_capacity(&self, capacity_bytes: Option<u64>) {
         self.state().capacity_bytes = capacity_bytes;
     }

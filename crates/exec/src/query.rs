@@ -42,7 +42,7 @@ use subquery::Kept;
 pub(crate) struct Settings<'a> {
     /// Memory for intermediate results, in bytes.
     pub(crate) memory_limit: usize,
-    /// Tables of so many rows are read in batches; none to run all relations row by row.
+    /// Tables of N rows are read in batches; none to run all relations row by row.
     pub(crate) batch_rows_min: Option<u64>,
     /// Stops and counts.
     pub(crate) watch: &'a Watch,

@@ -114,7 +114,7 @@ impl Database {
     }
 
     /// How many rows have a time in the first part of an index's key that is not later than this
-    /// one, of which at most so many are counted. None where there are no such table and index.
+    /// one, of which at most N are counted. None where there are no such table and index.
     pub fn rows_up_to(
         &self,
         table: TableId,

@@ -234,7 +234,7 @@ fn stack_bottom() -> usize {
 }
 
 impl Engine {
-    /// Makes room for so many bytes in the buffer to Java; what is in it is lost.
+    /// Makes room for N bytes in the buffer to Java; what is in it is lost.
     #[inline]
     pub(crate) fn room_to_java(&mut self, machine: &Machine, env: Env, bytes: usize) -> Java<()> {
         match bytes <= self.to_java.len() {
@@ -288,7 +288,7 @@ impl Engine {
         }
     }
 
-    /// What Java wrote: so many bytes of its buffer.
+    /// What Java wrote: N bytes of its buffer.
     #[inline]
     pub(crate) fn written(&self, length: jint) -> Java<&[u8]> {
         let length = usize::try_from(length).unwrap_or(usize::MAX);

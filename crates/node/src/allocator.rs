@@ -23,7 +23,7 @@ const STEP_AHEAD_BYTES: u64 = 128 << 20;
 const PIECE_BYTES: u64 = 16 << 20;
 const PAGE_BYTES: usize = 4096;
 
-/// Sets the allocator up for so many sites, which [`take_ahead`] what the options say.
+/// Sets the allocator up for N sites, which [`take_ahead`] what the options say.
 /// Several sites have a heap each: messages of multi-partition transactions are allocated and
 /// freed so often that one heap's lock took half of their time.
 ///
@@ -55,7 +55,7 @@ fn set_up(ahead_bytes: u64, sites: u32) {
         _ => (STEP_AHEAD_BYTES, -1),
     };
     // SAFETY: mallopt only stores numbers of the allocator; called before the sites' threads are
-    // there, and harmless behind that.
+    // there, and harmless after that.
     let accepted = unsafe {
         let mut accepted = libc::mallopt(libc::M_ARENA_MAX, arenas)
             & libc::mallopt(libc::M_TOP_PAD, number(step))

@@ -30,7 +30,7 @@ fn system_us() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as i64)
 }
 
-/// For tests, before anything else: this process sees the system's clock so many microseconds
+/// For tests, before anything else: this process sees the system's clock this many microseconds
 /// later than it is, or earlier.
 pub fn shift(by_us: i64) {
     let wall_us = system_us().saturating_add(by_us);

@@ -1,5 +1,5 @@
 //! One client connection: what was read of an unfinished message, what waits to be written, and
-//! how far its client is behind.
+//! how far its client lags.
 
 use crate::callers::Presence;
 use crate::shard::Slot;
@@ -306,7 +306,7 @@ impl Connection {
     /// The socket says that it takes bytes again.
     pub fn writable(&mut self, now_us: i64) {
         self.write_blocked = false;
-        // The client reads, however slowly: its patience starts anew.
+        // The client reads, however slowly: its patience starts again.
         if self.unread_since_us.is_some() {
             self.unread_since_us = Some(now_us);
         }

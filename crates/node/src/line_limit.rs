@@ -43,7 +43,7 @@ mod tests {
         assert_eq!(limit.take(at(999)), None);
         assert_eq!(limit.take(at(1_000)), Some(91));
         assert_eq!(limit.take(at(1_001)), Some(0));
-        // A clock that is behind the last reading does not begin a second.
+        // A clock that is before the last reading does not begin a second.
         assert_eq!(limit.take(at(-5)), Some(0));
     }
 }

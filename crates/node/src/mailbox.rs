@@ -2,7 +2,7 @@
 //! and a wake-up that costs nothing while the receiver is awake.
 //!
 //! One of the two rings is for urgent messages: those for which somebody keeps what it does
-//! ready to be taken back. A receiver looks for them between any two calls, by a flag that all
+//! ready to be undone. A receiver looks for them between any two calls, by a flag that all
 //! senders share, and they overtake all others. Each ring keeps its own order.
 //!
 //! A sender never blocks. What does not fit the ring waits in the sender's overflow list, and a
@@ -26,7 +26,7 @@ pub struct Bell {
     hurry: Hurry,
 }
 
-/// Set behind each urgent message. On a cache line of its own, which only they change.
+/// Set after each urgent message. On a cache line of its own, which only they change.
 #[repr(align(128))]
 struct Hurry(AtomicBool);
 
@@ -54,7 +54,7 @@ impl Bell {
     pub fn ring(&self) {
         fence(Ordering::SeqCst);
         if self.sleeping.swap(false, Ordering::Relaxed) {
-            // The eventfd behind a waker only fails when it is closed: then nobody listens.
+            // The eventfd of a waker only fails when it is closed: then nobody listens.
             let _ = self.waker.wake();
         }
     }
@@ -70,7 +70,7 @@ impl Bell {
         self.hurry.0.load(Ordering::Relaxed)
     }
 
-    /// Takes the flag away: whoever set it has put its message before.
+    /// Takes the flag away: the one that set it has put its message before.
     #[inline]
     fn take_hurry(&self) -> bool {
         self.is_hurried() && self.hurry.0.swap(false, Ordering::Acquire)
@@ -156,12 +156,12 @@ impl<M: Send> Queue<M> {
 pub struct Inbox<M> {
     lanes: Vec<Consumer<M>>,
     urgent: Vec<Consumer<M>>,
-    /// The urgent ring that is emptied; behind the last one when none is.
+    /// The urgent ring that is emptied; after the last one when none is.
     emptied: usize,
     bell: Arc<Bell>,
 }
 
-/// Urgent rings hold fewer messages: there is one for each transaction under way and partition.
+/// Urgent rings hold fewer messages: there is one for each transaction in progress and partition.
 const URGENT_PART: usize = 4;
 
 /// Makes the mailboxes of a host: one outbox and one inbox for each bell, each ring holding
@@ -291,7 +291,7 @@ impl<M: Crossing> Outbox<M> {
         }
     }
 
-    /// True while some receiver is behind: the sender takes no new work from outside.
+    /// True while some receiver lags: the sender takes no new work from outside.
     pub fn is_overflowing(&self) -> bool {
         self.overflowing > 0
     }

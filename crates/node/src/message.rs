@@ -508,7 +508,7 @@ pub enum Envelope {
 }
 
 impl Envelope {
-    /// Whether it is of a transaction over several partitions, which others run behind.
+    /// Whether it is of a transaction over several partitions, which others run after.
     #[inline]
     pub fn is_urgent(&self) -> bool {
         matches!(
@@ -542,7 +542,7 @@ impl Crossing for Envelope {
 }
 
 impl Envelope {
-    /// Whether it is of a transaction of several rounds, which nobody can run behind: a round that
+    /// Whether it is of a transaction of several rounds, which nobody can run after: a round that
     /// is seen late is time in which its partitions do nothing.
     #[inline]
     pub fn is_of_a_round(&self) -> bool {

@@ -1,4 +1,4 @@
-//! What a thread asks of the system's scheduler: a core of its own, a place behind the others,
+//! What a thread asks of the system's scheduler: a core of its own, a place after the others,
 //! and who interrupts whom where threads share a core.
 //!
 //! A site keeps its core busy, and the log's thread wants it for some microseconds after each
@@ -138,7 +138,7 @@ mod tests {
         let path = std::fs::read_link("/proc/thread-self").expect("Linux has it");
         let stat = std::fs::read_to_string(std::path::Path::new("/proc").join(path).join("stat"));
         let stat = stat.expect("the thread is there");
-        // Behind the name, which may have anything in it, the first field is the third.
+        // After the name, which may have anything in it, the first field is the third.
         let (_, behind) = stat.rsplit_once(')').expect("a name");
         let field = |number: usize| behind.split_whitespace().nth(number - 3)?.parse().ok();
         (field(41).expect("a policy"), field(40).expect("a priority"))

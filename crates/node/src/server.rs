@@ -77,7 +77,7 @@ pub struct ServerConfiguration {
     pub natives: NativeRegistry,
     /// Cores to pin the sites to, one each; empty for none.
     pub pin_to_cores: Vec<usize>,
-    /// Options for the JVM, behind those of the host.
+    /// Options for the JVM, after those of the host.
     pub java_options: Vec<String>,
     /// Where data is kept; without it, it lives in memory only.
     pub data: Option<Data>,
@@ -266,7 +266,7 @@ impl Server {
         let _ = self.facts.on_log_filter.set(Box::new(change));
     }
 
-    /// Stops the host: no more calls are taken; those under way are finished and answered, for as
+    /// Stops the host: no more calls are taken; those in progress are finished and answered, for as
     /// long as the option `stop_timeout_ms` allows; then the connections close.
     ///
     /// # Errors
@@ -275,7 +275,7 @@ impl Server {
         self.stop_threads()
     }
 
-    /// Waits until the calls under way are answered, but not for long.
+    /// Waits until the calls in progress are answered, but not for long.
     fn drain(&mut self) {
         let sites = usize::from(self.facts.placement().site_count());
         let patience = self.facts.options.stop_timeout_ms.duration();
@@ -342,7 +342,7 @@ impl Server {
                 Err(_) => result = Err(io::Error::other("a thread of the host panicked")),
             }
         }
-        // Behind the sites, so that everything that they logged is written and durable.
+        // After the sites, so that everything that they logged is written and durable.
         if let Some(mut log) = self.log.take() {
             let patience = self.facts.options.stop_timeout_ms.duration();
             result = result.and(log.stop(patience));
@@ -475,7 +475,7 @@ fn start_site(parts: ShardParts, core: Option<usize>) -> io::Result<(SiteThread,
         let bytes = facts.options.preallocate_bytes.get() / sites;
         let taken = allocator::take_ahead(bytes);
         let is_taken = taken.is_ok();
-        // Behind what takes seconds: others may want the core for that time.
+        // After what takes seconds: others may want the core for that time.
         scheduling::run_in_real_time(facts.options.realtime_priority);
         let _ = has_memory.send(taken);
         match is_taken {

@@ -49,7 +49,7 @@ pub(crate) struct ProcedureThreads {
 }
 
 impl ProcedureThreads {
-    /// At most so many threads, which ring this bell.
+    /// At most N threads, which ring this bell.
     pub(crate) fn new(limit: usize, bell: Arc<Bell>) -> ProcedureThreads {
         let (jobs, taken) = channel();
         let (messages, count) = (Mutex::new(VecDeque::new()), AtomicUsize::new(0));
@@ -97,7 +97,7 @@ impl ProcedureThreads {
     }
 
     fn begin(&mut self, transaction: TransactionId, begin: ToThread) {
-        // Each transaction under way may hold a thread; more of them wait for one.
+        // Each transaction in progress may hold a thread; more of them wait for one.
         if self.threads < self.limit && self.threads <= self.waiting.len() {
             self.add_thread();
         }
@@ -149,7 +149,7 @@ fn run(said: &Said, jobs: &Mutex<Receiver<Job>>) {
             Ok(set) => run_blocking(&procedure, set, &context, &mut rounds),
             Err(error) => (Outcome::failed(Failure::graceful(error.to_string())), Vec::new()),
         };
-        // Before the answer, so that whoever has that finds nothing of the call left.
+        // Before the answer, so that a caller that has it finds nothing of the call left.
         drop((procedure, parameters));
         said.say(transaction, FromThread::Finished { outcome, tables });
     }

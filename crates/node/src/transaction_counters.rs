@@ -33,9 +33,9 @@ pub struct TransactionCounters {
     pub executions: u64,
     /// Of those, refused before they ran.
     pub refused: u64,
-    /// Of those, runs of a call that had run before, behind a transaction that was aborted.
+    /// Of those, runs of a call that had run before, after a transaction that was aborted.
     pub repeated_calls: u64,
-    /// Of those, runs behind undecided transactions.
+    /// Of those, runs after undecided transactions.
     pub speculative_calls: u64,
     /// Calls that did not run at once.
     pub held_calls: u64,
@@ -55,7 +55,7 @@ pub struct TransactionCounters {
     pub enlargements: u64,
     /// Rounds in which this partition took part.
     pub fragments: u64,
-    /// Of those, behind undecided transactions.
+    /// Of those, after undecided transactions.
     pub speculative_fragments: u64,
     /// Of those, again.
     pub repeated_fragments: u64,

@@ -2,7 +2,7 @@
 //!
 //! A statement that restricts the key of a global index, and not the partitioning columns, runs
 //! where the index says. Its plan names the partition by *places*: each stands for the value of a
-//! partitioning column in the index's entries for a key. Whoever routes the statement asks the
+//! partitioning column in the index's entries for a key. The one that routes the statement asks the
 //! index first ([`Lookup`]); nothing else evaluates a place.
 
 use crate::expression::{Expression, Node};

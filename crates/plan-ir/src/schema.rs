@@ -101,7 +101,7 @@ pub struct EntriesOf {
     pub index_name: String,
     /// Refuses equal keys.
     pub unique: bool,
-    /// The first so many columns are the key.
+    /// The first N columns are the key.
     pub key_count: u16,
 }
 

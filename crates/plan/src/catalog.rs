@@ -1,6 +1,6 @@
 //! The catalog: every table, view and procedure, as one immutable value.
 //!
-//! A schema change makes a new catalog beside the old one; whoever holds the old one keeps
+//! A schema change makes a new catalog beside the old one; the one that holds the old one keeps
 //! planning and routing by it until the change is in force everywhere.
 
 use crate::error::PlanError;
@@ -134,7 +134,7 @@ pub struct SchemaChange {
     pub catalog: Catalog,
     /// The steps, in order; empty when no data is concerned (procedures, roles).
     pub changes: Vec<StorageChange>,
-    /// What to tell whoever made the change: how procedures could run at fewer partitions.
+    /// What to tell the client that made the change: how procedures could run at fewer partitions.
     pub advice: Vec<String>,
 }
 
@@ -163,7 +163,7 @@ pub trait ProcedureClasses: fmt::Debug + Send + Sync {
     fn aggregate(&self, name: &str, class: &str) -> Result<UserAggregate, String>;
     /// The names of all classes, and whether each is a procedure's.
     fn list(&self) -> Vec<(String, bool)>;
-    /// For whoever made it.
+    /// For the client that made it.
     fn as_any(&self) -> &dyn Any;
 }
 
@@ -309,7 +309,7 @@ impl Catalog {
         crate::schema::end_global_index(self, name, keep, natives)
     }
 
-    /// A statement that covers at each partition up to so many more rows of a table whose global
+    /// A statement that covers at each partition up to N more rows of a table whose global
     /// index is built. Its count is 0 when all rows are, and those to come.
     pub fn cover(build: &GlobalIndexBuild, rows: u32) -> Statement {
         crate::query::cover(build, rows)

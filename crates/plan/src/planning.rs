@@ -6,13 +6,13 @@ use lockstep_types::{TableId, Value};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// See the module. Plain data: whoever plans says what is known. Nothing here changes an
+/// See the module. Plain data: the one that plans says what is known. Nothing here changes an
 /// answer but `local_data`, which declarations keep from then on.
 #[derive(Debug, Clone)]
 pub struct Planning {
     /// Rules that are switched off.
     pub disabled_rules: RuleSet,
-    /// Up to so many sources of an inner join all orders are weighed; the order of more is found
+    /// Up to N sources of an inner join all orders are weighed; the order of more is found
     /// step by step.
     pub max_ordered_sources: u32,
     /// Procedures that are created for one partition are WITH LOCAL DATA.

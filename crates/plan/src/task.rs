@@ -37,8 +37,8 @@ pub struct CatalogTask {
 pub enum TaskSchedule {
     /// By the calendar, in UTC.
     Cron(Cron),
-    /// So many milliseconds after the end of its last run.
+    /// N milliseconds after the end of its last run.
     Delay(u64),
-    /// So many milliseconds from the begin of a run to that of the next.
+    /// N milliseconds from the begin of a run to that of the next.
     Every(u64),
 }

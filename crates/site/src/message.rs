@@ -20,7 +20,7 @@ pub struct BoundStatement {
     /// Between the rounds of a statement that ships rows, and of a bulk load by an INSERT or UPSERT
     /// of parameters: per partition, the table of its rows.
     pub shipped: Option<Arc<Vec<Vec<u8>>>>,
-    /// Behind the round that asked global indexes: per question, the partitions of the rows.
+    /// After the round that asked global indexes: per question, the partitions of the rows.
     pub found: Option<Arc<Vec<Vec<PartitionId>>>>,
     /// What its operators do is counted, under this number of the statement in its call.
     pub profile: Option<u32>,
@@ -157,7 +157,7 @@ pub struct SchemaTask<C> {
     pub catalog: C,
     /// Its version.
     pub catalog_version: u64,
-    /// What the log says of the change, for its replay, as whoever makes changes reads it.
+    /// What the log says of the change, for its replay, as the one that makes changes reads it.
     pub source: Arc<[u8]>,
     /// What is told with its success, if anything: the application's text of the answer.
     pub advice: Option<String>,
@@ -197,7 +197,7 @@ pub enum ToPartition<C> {
     OneRound {
         /// The transaction.
         transaction: TransactionId,
-        /// Only the decision comes behind it: the partition may go on speculatively.
+        /// Only the decision comes after it: the partition may go on speculatively.
         last: bool,
         /// The call.
         call: Arc<OneRoundCall>,
@@ -227,7 +227,7 @@ pub enum ToPartition<C> {
         transaction: TransactionId,
         /// Commit or abort.
         commit: bool,
-        /// Number of the partition's run behind this message; an abort begins a new one.
+        /// Number of the partition's run after this message; an abort begins a new one.
         run: u64,
         /// Whether the coordinator wants to hear that it is done.
         acknowledge: bool,
@@ -267,7 +267,7 @@ pub struct RoundTasks {
     /// How long they may run together. A part that is stopped fails its transaction: what the
     /// log repeats are only parts that have succeeded.
     pub time_limit: Option<TimeLimit>,
-    /// Only the decision comes behind this round: the partition may go on speculatively.
+    /// Only the decision comes after this round: the partition may go on speculatively.
     pub last: bool,
     /// Changes of index entries that statements of earlier rounds asked for, to be carried
     /// out first.

@@ -259,7 +259,7 @@ impl OneRoundCall {
         self.participants().get(self.first_answer) == Some(&partition)
     }
 
-    /// Participants in the order in which their answers stand one behind the other.
+    /// Participants in the order in which their answers stand one after the other.
     pub(crate) fn answer_order(&self) -> impl Iterator<Item = PartitionId> + '_ {
         let (before, rest) = self.participants().split_at(self.first_answer);
         let (first, after) = rest.split_at(1);
@@ -325,7 +325,7 @@ impl OneRoundCall {
     }
 }
 
-/// Sorts a list behind a place, and leaves one of each there.
+/// Sorts a list after a place, and leaves one of each there.
 fn sort_from(list: &mut Vec<PartitionId>, from: usize) {
     list[from..].sort_unstable();
     let mut end = from;
@@ -353,7 +353,7 @@ pub struct OneRoundCalls {
 }
 
 impl OneRoundCalls {
-    /// Keeps at most so many for reuse.
+    /// Keeps at most N for reuse.
     pub fn new(limit: usize, stop_everything: StopEverything) -> OneRoundCalls {
         OneRoundCalls {
             ended: VecDeque::new(),
@@ -406,7 +406,7 @@ impl OneRoundCalls {
     }
 
     /// Appends the tables of a call in the order of its statements. `answers` are those of the
-    /// participants, one behind the other as the coordinator gave them; each has the tables of its
+    /// participants, one after the other as the coordinator gave them; each has the tables of its
     /// statements. False when they are not what partitions answer.
     pub fn write_tables(&mut self, call: &OneRoundCall, answers: &[u8], out: &mut Vec<u8>) -> bool {
         self.tables.clear();

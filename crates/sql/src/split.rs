@@ -46,7 +46,7 @@ pub fn split_script(text: &str, limits: &Limits) -> Result<Vec<ScriptStatement>,
 enum Body {
     /// No BEGIN yet.
     None,
-    /// Between BEGIN and END, with so many CASEs that have not ended.
+    /// Between BEGIN and END, with N CASEs that have not ended.
     Open(u32),
     /// After END.
     Closed,

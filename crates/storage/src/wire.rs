@@ -24,7 +24,7 @@ impl Writer<'_> {
     /// Writes a number of the slot in the other order of bytes.
     ///
     /// # Safety
-    /// `from` points to so many bytes; after `at` there is room for them.
+    /// `from` points to N bytes; after `at` there is room for them.
     #[inline(always)]
     unsafe fn number<const BYTES: usize>(&mut self, from: *const u8) {
         // SAFETY: by the contract.

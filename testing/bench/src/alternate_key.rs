@@ -195,7 +195,7 @@ impl AlternateKeyHost {
     }
 }
 
-/// A number for each subscriber, so many of them with their entry elsewhere.
+/// A number for each subscriber, N of them with their entry elsewhere.
 fn numbers(shape: &AlternateKeyShape, ring: &HashRing) -> Vec<Number> {
     let number = |id: i64| {
         let elsewhere = shape.sites > 1 && id % 1000 < shape.elsewhere_per_mille;

@@ -13,7 +13,7 @@ use lockstep_client::{
 };
 use std::time::{Duration, Instant};
 
-/// The greatest latency that is told apart, in microseconds.
+/// The greatest latency that is distinguished, in microseconds.
 const MAX_LATENCY_US: u64 = 600_000_000;
 /// An open loop sends what became due since the last time this often; the latency of a call
 /// counts from its own due time all the same. Sent singly, hundreds of thousands of calls a

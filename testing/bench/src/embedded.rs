@@ -14,7 +14,7 @@ use lockstep_wire_volt::invocation;
 use lockstep_workloads::voter;
 use std::time::{Duration, Instant};
 
-/// Calls between two looks at the clock; the latency of one in so many is measured.
+/// Calls between two looks at the clock; the latency of one in N is measured.
 const BATCH: usize = 64;
 /// Bytes of a frame's length.
 const LENGTH_BYTES: usize = 4;

@@ -22,7 +22,7 @@ pub struct RedisLoad {
     pub connections: usize,
     /// Calls in flight on each.
     pub pipeline: usize,
-    /// Keys are drawn from so many.
+    /// Keys are drawn from N.
     pub keys: u64,
     /// What is measured.
     pub duration: Duration,

@@ -41,7 +41,7 @@ pub struct Fit {
     pub r_squared: f64,
 }
 
-/// Points of a law that is known, `(lambda, sigma, kappa)`: at each load so many, each with noise
+/// Points of a law that is known, `(lambda, sigma, kappa)`: N at each load, each with noise
 /// of up to a share, which follows from the seed.
 pub fn synthetic(
     truth: [f64; 3],

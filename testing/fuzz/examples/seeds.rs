@@ -75,7 +75,7 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-/// The only segment of a log with so many group commits of two partitions.
+/// The only segment of a log with N group commits of two partitions.
 fn command_log(groups: u64) -> Result<Vec<u8>, Box<dyn std::error::Error + Send + Sync>> {
     let disk = MemoryDisk::new();
     disk.create_folder(FOLDER)?;

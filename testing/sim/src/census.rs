@@ -55,7 +55,7 @@ impl Census {
         Census { awaits_decisions, ..Census::default() }
     }
 
-    /// The procedure number under which a call's fragments travel, for them to be told apart.
+    /// The procedure number under which a call's fragments travel, for them to be distinguished.
     pub(crate) fn mark_of(call: usize) -> u32 {
         u32::try_from(call).ok().and_then(|call| call.checked_add(1)).unwrap_or(0)
     }

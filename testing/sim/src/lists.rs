@@ -202,7 +202,7 @@ pub struct Report {
     pub trace: u64,
 }
 
-/// Runs one seed with so many transactions.
+/// Runs one seed with N transactions.
 ///
 /// # Errors
 /// The first check that failed.

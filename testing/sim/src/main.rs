@@ -56,7 +56,7 @@ fn simulate(
     simulate_with(16, 200_000_000, partitions, transfers_per_mille, stop_everything)
 }
 
-/// The same with so many calls in flight for each partition, and so long.
+/// The same with N calls in flight for each partition, and so long.
 fn simulate_with(
     calls_in_flight: usize,
     measured_ns: u64,
@@ -91,7 +91,7 @@ fn compare() {
     }
 }
 
-/// Points of throughput over partitions. So many calls are in flight that sites are never idle.
+/// Points of throughput over partitions. Enough calls are in flight that sites are never idle.
 fn print_scale(transfers_per_mille: u64) {
     const MEASURED_NS: u64 = 20_000_000;
     println!("partitions,calls per simulated second");
@@ -178,7 +178,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Runs so many seeds from the first one on, until one fails or the time is over.
+/// Runs N seeds from the first one on, until one fails or the time is over.
 fn run_seeds(
     alone: Option<Alone>,
     (from, seeds): (u64, u64),

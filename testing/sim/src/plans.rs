@@ -281,7 +281,7 @@ impl SimCatalog {
     pub(crate) fn is_misrouted(&self, work: &LocalWork, ring: &HashRing) -> bool {
         match work {
             LocalWork::Procedure(body) => is_misrouted(&self.host, ring, &decoded(body)),
-            // Whoever leads it looks at the version by itself.
+            // The one that leads it looks at the version by itself.
             LocalWork::Led(..) => false,
             LocalWork::Statements(..) | LocalWork::Load(..) => true,
         }

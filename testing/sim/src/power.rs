@@ -266,7 +266,7 @@ struct Run {
     report: Report,
 }
 
-/// Runs one seed: a host of three lives with so many calls each.
+/// Runs one seed: a host of three lives with N calls each.
 ///
 /// # Errors
 /// The first check that failed.

@@ -67,7 +67,7 @@ pub struct Campaign {
     pub reference: Reference,
     /// The first script's seed; the next have the next ones.
     pub seed: u64,
-    /// Runs until so many statements are compared.
+    /// Runs until N statements are compared.
     pub statements: u64,
 }
 
@@ -84,7 +84,7 @@ pub struct Report {
     pub differences: Vec<(u64, String)>,
 }
 
-/// After so many differences a campaign stops.
+/// After N differences a campaign stops.
 const DIFFERENCES_MAX: usize = 5;
 
 /// Where scripts of one reference run.

@@ -27,7 +27,7 @@ pub struct MemoryDirectory {
 }
 
 impl MemoryDirectory {
-    /// The directory of a new host with so many partitions.
+    /// The directory of a new host with N partitions.
     pub fn new(partitions: u32) -> MemoryDirectory {
         let disk = MemoryDisk::new();
         let cluster = directory::new_cluster(partitions);

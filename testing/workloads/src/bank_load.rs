@@ -36,7 +36,7 @@ pub struct BankLoad {
 }
 
 impl BankLoad {
-    /// Deposits, and so many transfers of a thousand transactions.
+    /// Deposits, and N transfers of a thousand transactions.
     ///
     /// # Errors
     /// Fewer than two accounts; a share over the whole.

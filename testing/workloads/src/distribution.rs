@@ -71,12 +71,12 @@ pub fn nurand(random: &mut SeededRandom, a: i64, c: i64, low: i64, high: i64) ->
     (or + c) % (high - low + 1) + low
 }
 
-/// Appends so many letters, drawn from `a` to `z`.
+/// Appends N letters, drawn from `a` to `z`.
 pub fn letters(random: &mut SeededRandom, count: usize, out: &mut String) {
     out.extend((0..count).map(|_| (b'a' + random.below(26) as u8) as char));
 }
 
-/// Appends so many digits.
+/// Appends N digits.
 pub fn digits(random: &mut SeededRandom, count: usize, out: &mut String) {
     out.extend((0..count).map(|_| (b'0' + random.below(10) as u8) as char));
 }

@@ -1,5 +1,5 @@
 //! What a workload is: tables and procedures, the rows that they begin with, sessions that make
-//! calls, and checks after a run. Whoever runs one brings the connection and the clock.
+//! calls, and checks after a run. The one that runs one brings the connection and the clock.
 
 use lockstep_base::bytes::ByteReader;
 use lockstep_types::parameter::ParameterWriter;

@@ -367,7 +367,7 @@ fn workers(text: &str) -> Result<Workers, String> {
 
 /// Where the load runs, and of what command line workers make the workload.
 fn worker_options(name: &str, arguments: &ArgMatches) -> WorkerOptions {
-    // Whoever begins the run loads the classes.
+    // The one that begins the run loads the classes.
     const OWN: [&str; 10] = [
         "workers",
         "clock-limit-ms",

@@ -38,7 +38,7 @@ pub fn run(arguments: &ArgMatches) -> Result<ExitCode, String> {
     let address = listener.local_addr().map_err(|error| error.to_string())?;
     if leash {
         std::thread::spawn(|| {
-            // Whoever holds the other end has ended, and with it the run.
+            // The one that holds the other end has ended, and with it the run.
             let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
             std::process::exit(0);
         });

@@ -89,7 +89,7 @@ fn position(text: &[u8], at: usize, line: u64) -> (u64, u64) {
 
 /// What a look at the buffered bytes came to.
 enum Scan {
-    /// A record of so many bytes, its line end of so many included.
+    /// A record of N bytes, its line end of N included.
     Whole { bytes: usize, line_end: usize },
     /// It goes on after the buffered bytes; where the open quote is, if one is.
     GoesOn(Option<usize>),

@@ -68,7 +68,7 @@ impl<'t> Parts<'t> {
         }
     }
 
-    /// A part of so many rows is read.
+    /// A part of N rows is read.
     pub fn done(&mut self, rows: u32) {
         self.kept = match u64::from(rows) < self.limit {
             false => Some(self.key.len() - 1),

@@ -14,7 +14,7 @@ use lockstep_types::{Datum, Decimal, SqlType, timestamp};
 pub enum Times {
     /// `YYYY-MM-DD[ HH:MM:SS[.ffffff]]`; a `T` for the blank and a `Z` after it do no harm.
     Text,
-    /// A number since 1970, so many microseconds each.
+    /// A number of units since 1970, N microseconds each.
     Number(i64),
 }
 

@@ -175,7 +175,7 @@ fn write_marks(mut connection: Connection, writer: i64) {
     }
 }
 
-/// Reads the newest rows, whoever writes them, until there are as many as there will be.
+/// Reads the newest rows, of any writer, until there are as many as there will be.
 fn read_marks(mut connection: Connection, rows: i64) {
     loop {
         let newest = connection.call("Newest", &ParameterWriter::default());

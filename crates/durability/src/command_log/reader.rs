@@ -280,7 +280,7 @@ impl LogReader {
         Ok((is_sound || self.faults.ignore_checksum()).then_some(header))
     }
 
-    /// So many bytes of the file from an offset, or none if they reach after `limit` or the file.
+    /// N bytes of the file from an offset, or none if they reach beyond `limit` or the file.
     fn bytes_at(
         &mut self,
         offset: u32,

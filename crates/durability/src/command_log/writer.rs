@@ -26,7 +26,7 @@ const HAND_ON_BYTES: u64 = BLOCK_HEADER_BYTES as u64;
 /// Files that are no longer needed and are kept to be written again.
 const SPARE_FILES: usize = 2;
 /// A segment that is written for the first time is left for a spare, and a spare is wanted, once
-/// one part in so many has blocks: a log that hardly grows does without.
+/// one part in N has blocks: a log that hardly grows does without.
 const EARLY_PART: u32 = 64;
 
 /// How a log is written.
@@ -326,8 +326,9 @@ impl LogWriter {
     }
 
     /// Writes a block that says how far everything is durable, so that damage at the very end of
-    /// the log is told from a torn end. Worth while when nothing else is to be written for now.
-    /// Nothing is written where that would take a new segment, and the disk has no space for it.
+    /// the log is distinguished from a torn end. Worth while when nothing else is to be written for
+    /// now. Nothing is written where that would take a new segment, and the disk has no space for
+    /// it.
     ///
     /// # Errors
     /// The disk failed.
@@ -521,7 +522,7 @@ fn empty_summary(header: &SegmentHeader) -> SegmentSummary {
     }
 }
 
-/// The header of a segment with room for so many bytes.
+/// The header of a segment with room for N bytes.
 fn new_header(
     settings: &LogSettings,
     number: u32,

@@ -96,7 +96,7 @@ pub struct PointFinder {
 }
 
 impl PointFinder {
-    /// A search in the logs of so many partitions.
+    /// A search in the logs of N partitions.
     pub fn new(target: PointTarget, partitions: usize, replaced: Replaced) -> PointFinder {
         PointFinder {
             target,

@@ -1,11 +1,12 @@
 //! Entries of one epoch that a later one replaced.
 //!
-//! Whoever leads a partition in a new epoch goes on from the entries that the cluster agreed on.
-//! What a leader of an earlier epoch logged beyond them is in its own log all the same: two entries
-//! with the same number, of two epochs. **The rule**: where an epoch begins, at a number, all
-//! entries of earlier epochs with that number or a greater one are void. They were never safe, so
-//! nobody was answered; neither what they did nor what they decided counts. An entry of an earlier
-//! epoch that was written after those of a later one is void by the same rule, or is there already.
+//! The one that leads a partition in a new epoch goes on from the entries that the cluster agreed
+//! on. What a leader of an earlier epoch logged beyond them is in its own log all the same: two
+//! entries with the same number, of two epochs. **The rule**: where an epoch begins, at a number,
+//! all entries of earlier epochs with that number or a greater one are void. They were never safe,
+//! so nobody was answered; neither what they did nor what they decided counts. An entry of an
+//! earlier epoch that was written after those of a later one is void by the same rule, or is there
+//! already.
 //!
 //! Two incarnations within one epoch that have the same number are no such case: two processes
 //! wrote at the same time, and both may have answered. That stays an error.

@@ -38,7 +38,7 @@
 //! table NAME partitioned|replicated|view|entries ROWS  *
 //! file FILE BYTES CHECKSUM               *
 //! schema BYTES
-//! (so many bytes of DDL, and a line end)
+//! (N bytes of DDL, and a line end)
 //! checksum CHECKSUM
 //! ```
 //!

@@ -1,4 +1,4 @@
-//! Writing the files of a snapshot. Whoever calls this waits for the disk.
+//! Writing the files of a snapshot. The one that calls this waits for the disk.
 
 use super::folder::partial_name;
 use super::heads::{self, TableHead};
@@ -7,7 +7,7 @@ use super::{ROWS_MAGIC, SnapshotError, WHOLE_FORMAT, manifest_name_of};
 use crate::directory::ClusterId;
 use lockstep_env::{BLOCK_BYTES, Disk, File, OpenMode};
 
-/// Bytes are written when there are so many.
+/// Bytes are written when there are N.
 const WRITE_BYTES: usize = 256 * 1024;
 const _: () = assert!(WRITE_BYTES.is_multiple_of(BLOCK_BYTES));
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// Bits of a hash that choose the register.
 const REGISTER_BITS: u32 = 16;
 const REGISTERS: usize = 1 << REGISTER_BITS;
-/// Up to so many registers that are not empty are kept by themselves.
+/// Up to N registers that are not empty are kept by themselves.
 const FEW_REGISTERS: usize = 4096;
 /// The greatest rank: all bits after the register's are zero.
 const MAX_RANK: u8 = (32 - REGISTER_BITS + 1) as u8;

@@ -209,7 +209,7 @@ fn contains(vertices: &[Vector], origin_inside: bool, point: Vector) -> bool {
 }
 
 /// An edge with the range of its height above the equator's plane, by which edges far apart are
-/// told apart quickly.
+/// distinguished quickly.
 struct Span {
     from: Vector,
     to: Vector,

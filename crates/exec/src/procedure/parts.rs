@@ -1,7 +1,7 @@
 //! Calls whose work is known from their parameters: a list of statements that run whole at one
-//! partition each, and index entries beside them. Whoever has the call and the partitions of its
-//! parts ([`PreparedProcedure::place_parts`]) can run its own ([`run_parts`]); nothing else has to
-//! be sent, and nothing comes between.
+//! partition each, and index entries beside them. The one that has the call and the partitions of
+//! its parts ([`PreparedProcedure::place_parts`]) can run its own ([`run_parts`]); nothing else has
+//! to be sent, and nothing comes between.
 
 use super::parameters::procedure_parameters;
 use super::{PreparedProcedure, ProcedureCode};

@@ -70,7 +70,7 @@ pub fn run_round(
     let backend = Backend::Rounds { transaction: *transaction, history, next: 0, wanted: None };
     let mut context = ProcedureContext::new(procedure, parameters, &arena, backend, &mut tables);
     let result = native.run(&mut context);
-    // Also when the code went on after it was told to stop.
+    // Also when the code went on after it was to stop.
     if let Some(batch) = context.take_wanted() {
         return ProcedureRound::Batch(batch);
     }

@@ -56,7 +56,7 @@ impl<'a> Run<'_, 'a> {
     }
 
     /// As `nested_loop`, a few left rows at a time, so that the memory of their partners is there
-    /// when they are looked for. The first row goes alone: whoever wants one does not wait.
+    /// when they are looked for. The first row goes alone: the one that wants one does not wait.
     fn nested_loop_ahead(
         &self,
         join: &Sides<'a>,

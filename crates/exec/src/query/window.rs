@@ -348,7 +348,7 @@ fn shifted<'a>(
     }
 }
 
-/// NTILE: which of so many parts, as equal as can be, a row is in.
+/// NTILE: which of N parts, as equal as can be, a row is in.
 fn tile<'a>(
     rows: &Ordered<'a>,
     partition: &Range<usize>,
@@ -507,7 +507,7 @@ impl Scope<'_, '_> {
         Ok(if back { at.saturating_sub(offset) } else { at.saturating_add(offset) })
     }
 
-    /// GROUPS with an offset: so many runs of peers away.
+    /// GROUPS with an offset: N runs of peers away.
     fn group_edge(&self, offset: usize, back: bool, end: bool) -> usize {
         let Range { start: first, end: last } = *self.partition;
         let group = match back {

@@ -87,7 +87,7 @@ impl Columns {
         }
     }
 
-    /// Completes a table that began at `start` with so many rows.
+    /// Completes a table that began at `start` with N rows.
     #[inline]
     fn finish(&self, start: usize, rows: usize, out: &mut Vec<u8>) {
         let table_bytes = out.len() - start - 4;

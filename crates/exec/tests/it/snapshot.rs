@@ -26,7 +26,7 @@ fn schema() -> Vec<TableDefinition> {
     vec![items, totals, everywhere]
 }
 
-/// Databases of so many partitions, with rows.
+/// Databases of N partitions, with rows.
 fn filled(count: u32) -> Vec<Database> {
     let ring = HashRing::new(count);
     let fill = |number: u32| {

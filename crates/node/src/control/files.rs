@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 /// What the control thread does with a result.
 type Then = Box<dyn FnOnce(&mut Control) + Send>;
 
-/// The pieces of work that are under way.
+/// The pieces of work that are in progress.
 pub(super) struct FileWork {
     sender: Sender<Then>,
     receiver: Receiver<Then>,

@@ -79,7 +79,7 @@ use time_to_live::Expiry;
 
 /// What the thread is made from.
 pub struct ControlParts {
-    /// Its poll; the waker behind `bell` belongs to it.
+    /// Its poll; the waker of `bell` belongs to it.
     pub poll: Poll,
     /// Its bell.
     pub bell: Arc<Bell>,
@@ -97,7 +97,7 @@ pub struct ControlParts {
     pub site_bells: Vec<Arc<Bell>>,
     /// Tells the command log what it need not keep; none where nothing is logged.
     pub log_pruner: Option<LogPruner>,
-    /// Bytes of the command log behind the snapshot that recovery began with.
+    /// Bytes of the command log after the snapshot that recovery began with.
     pub unsaved_bytes: u64,
     /// By partition, the command log has every entry with a greater number.
     pub log_reach: Vec<u64>,
@@ -211,7 +211,7 @@ impl Control {
         }
     }
 
-    /// Runs until told to stop.
+    /// Runs until it is stopped.
     ///
     /// # Errors
     /// The poll itself failed.

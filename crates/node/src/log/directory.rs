@@ -23,9 +23,9 @@ use std::sync::Arc;
 pub enum Durability {
     /// At once; nothing is logged.
     None,
-    /// At once; the log is written behind them and synced at intervals.
+    /// At once; the log is written after them and synced at intervals.
     Async,
-    /// When what they stand behind is durable.
+    /// When what they depend on is durable.
     Sync,
 }
 
@@ -54,7 +54,7 @@ pub struct Data {
     pub lock: Option<Arc<DirectoryLock>>,
 }
 
-/// Makes a directory for a host with so many partitions, alone or one of several.
+/// Makes a directory for a host with N partitions, alone or one of several.
 ///
 /// # Errors
 /// Something is in it, another process has it, or it cannot be written.

@@ -3,10 +3,10 @@
 use crate::options::Options;
 use std::time::{Duration, Instant};
 
-/// A group of so many entries tells of load.
+/// A group of N entries tells of load.
 const BUSY_ENTRIES: u64 = 64;
 
-/// When groups begin. Under load, one that would begin right behind the one before waits for more
+/// When groups begin. Under load, one that would begin right after the one before waits for more
 /// entries: each group costs the same system calls, and as many again to send its answers. While
 /// its sites are busy it waits longer, for then they would have to find the time for that; a site
 /// that is idle has it, and adds nothing to the group until it is answered.

@@ -1,9 +1,9 @@
 //! The lock on a host's directory.
 //!
-//! A lock belongs to an inode, and a name can be given another one: whoever removes the lock file
-//! leaves a host whose lock protects nothing. So the directory itself and the folder of its log are
-//! locked as well, which cannot be replaced while they are in use without being noticed: from time
-//! to time the host compares what the names stand for with what it has locked.
+//! A lock belongs to an inode, and a name can be given another one: the one that removes the lock
+//! file leaves a host whose lock protects nothing. So the directory itself and the folder of its
+//! log are locked as well, which cannot be replaced while they are in use without being noticed:
+//! from time to time the host compares what the names stand for with what it has locked.
 
 use super::disk::{failed, identity, open_regular};
 use lockstep_durability::command_log::FOLDER as LOG_FOLDER;

@@ -15,7 +15,7 @@ pub(crate) struct SiteLog {
     pub(super) spares: Consumer<Vec<u8>>,
     pub(super) shared: Arc<LogShared>,
     pub(super) site: usize,
-    /// Answers wait until what they stand behind is durable.
+    /// Answers wait until what they depend on is durable.
     pub(super) gates: bool,
     /// Bytes that may be handed over and not written yet.
     pub(super) limit_bytes: u64,
@@ -82,7 +82,7 @@ impl SiteLog {
         self.known_durable() > self.durable
     }
 
-    /// Whether the log is so far behind that no more calls should be taken.
+    /// Whether the log lags so far that no more calls should be taken.
     #[inline]
     pub fn is_behind(&self, waiting_bytes: usize) -> bool {
         let unwritten = self.unwritten_bytes() + waiting_bytes as u64;

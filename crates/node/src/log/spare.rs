@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 /// Between two pieces of a file; the disk serves the log meanwhile.
 const PAUSE: Duration = Duration::from_millis(4);
-/// Behind an attempt that failed.
+/// After an attempt that failed.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
 /// The making of one file after the other.
@@ -74,7 +74,7 @@ impl SpareMaker {
 }
 
 impl Drop for SpareMaker {
-    /// Nobody else writes to the directory behind the end of its log.
+    /// Nobody else writes to the directory after the end of its log.
     fn drop(&mut self) {
         if let Some(under_way) = self.under_way.take() {
             under_way.given_up.store(true, Ordering::Release);

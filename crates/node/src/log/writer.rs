@@ -2,7 +2,7 @@
 //! group commit, makes it durable, and tells the sites. What comes meanwhile is the next group.
 //!
 //! If the disk fails, the thread ends with the error and tells nobody anything any more: no site
-//! learns that its entries are durable, so no answer that stands behind them leaves. A disk that
+//! learns that its entries are durable, so no answer that depends on them leaves. A disk that
 //! is full is no failure: segments are reserved before they are written, and the thread waits for
 //! the space of the next one, with the same effect on answers.
 
@@ -130,7 +130,7 @@ pub(crate) struct LogThread {
     handle: Option<JoinHandle<io::Result<()>>>,
 }
 
-/// What a command log is opened with, behind recovery.
+/// What a command log is opened with, after recovery.
 pub(crate) struct LogStart {
     /// Where the log was found to end.
     pub end: LogEnd,
@@ -139,7 +139,7 @@ pub(crate) struct LogStart {
 }
 
 impl LogThread {
-    /// Opens the log behind its end and starts the thread; gives the ends of the sites whose
+    /// Opens the log after its end and starts the thread; gives the ends of the sites whose
     /// bells are given, each with those of all threads that wait for it. `events` are told what
     /// becomes of the disk.
     ///
@@ -213,7 +213,7 @@ impl LogThread {
         LogPruner { orders: self.orders.clone(), shared: Arc::clone(&self.shared) }
     }
 
-    /// Whether the thread has ended: by an error, unless it was told to stop.
+    /// Whether the thread has ended: by an error, unless it was to stop.
     pub fn is_finished(&self) -> bool {
         self.handle.as_ref().is_none_or(JoinHandle::is_finished)
     }
@@ -308,7 +308,8 @@ impl Body {
             if self.syncs_groups && self.writer.group_bytes() > 0 {
                 self.gather_more();
             }
-            // Whoever asks for a sync means what was handed over before, which is gathered now.
+            // The one that asks for a sync means what was handed over before, which is gathered
+            // now.
             let has_all = self.writer.group_bytes() < GROUP_BYTES_MAX;
             let has_some = self.writer.group_bytes() > 0;
             if has_some {
@@ -362,7 +363,7 @@ impl Body {
         }
         self.writer.sync()?;
         for (sender, bell) in self.to_tell.drain(..) {
-            // Whoever asked may have ended meanwhile.
+            // The one that asked may have ended meanwhile.
             let _ = sender.send(());
             bell.ring();
         }
@@ -445,7 +446,7 @@ impl Body {
         Ok(())
     }
 
-    /// Waits until the disk has space for the group. Nothing that stands behind it is answered
+    /// Waits until the disk has space for the group. Nothing that depends on it is answered
     /// meanwhile, so nothing is lost if it never comes.
     fn make_room(&mut self) -> Result<(), LogError> {
         let mut is_full = false;

@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How far recovery has come, for whoever shows it.
+/// How far recovery has come, for those who show it.
 #[derive(Debug, Default)]
 pub struct RecoveryProgress {
     /// Entries of the log, once they are counted.
@@ -32,7 +32,7 @@ pub struct RecoverySummary {
     /// Newer snapshots that were not used, and why: which file is damaged, where, and what can be
     /// done.
     pub passed_over: Vec<String>,
-    /// Entries of the log behind what was there before.
+    /// Entries of the log after what was there before.
     pub entries: u64,
     /// Their bytes.
     pub log_bytes: u64,

@@ -77,7 +77,7 @@ pub struct RestoreSummary {
     pub bytes: u64,
     /// The folder with what was there before, in the directory.
     pub set_aside: String,
-    /// Snapshots of times behind the point that are in it.
+    /// Snapshots of times after the point that are in it.
     pub snapshots_set_aside: usize,
     /// Global indexes that were being built at the point: they are not there.
     pub indexes_left_out: Vec<String>,
@@ -412,7 +412,7 @@ fn plan(
     Ok(later.len())
 }
 
-/// The files of snapshots of times behind a point.
+/// The files of snapshots of times after a point.
 fn saved_behind(disk: &dyn Disk, limit_key: u64) -> Result<BTreeSet<String>, DirectoryError> {
     let found = scan(disk, SNAPSHOT_FOLDER).map_err(|error| DirectoryError(error.to_string()))?;
     let is_later = |one: &FoundSnapshot| {

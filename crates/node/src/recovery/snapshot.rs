@@ -134,7 +134,7 @@ fn load_all<H: Send, A: Send>(
     Ok(all)
 }
 
-/// The rows of one partition of so many.
+/// The rows of one partition of N.
 fn load_one<H, A>(
     disk: &dyn Disk,
     manifest: &Manifest,

@@ -1,4 +1,4 @@
-//! Calls: from an invocation to its partition, or to whoever else answers it.
+//! Calls: from an invocation to its partition, or to what else answers it.
 
 use super::handed::At;
 use super::replica::Replica;
@@ -255,7 +255,7 @@ impl Shard {
         KeptAnswer { status, frame, entry: self.replicas[slot].answer_position() }
     }
 
-    /// Plans that a schema change overtook are made anew. The call was let in before, so a pause
+    /// Plans that a schema change overtook are made again. The call was let in before, so a pause
     /// that came since does not concern it.
     pub(super) fn plan_again(&mut self, origin: Origin, body: Arc<[u8]>) {
         let request = ControlRequest::Call { origin, admin: true, body };
@@ -263,7 +263,7 @@ impl Shard {
         self.outbox.send(control, Envelope::Control(Box::new(request)));
     }
 
-    /// A schema change overtook a call: it finds its way anew.
+    /// A schema change overtook a call: it finds its way again.
     pub(super) fn dispatch_again(&mut self, origin: Origin, body: Arc<[u8]>) {
         if let Some(call) = self.find_way_again(origin, body) {
             let coordinator = self.coordinator_thread();

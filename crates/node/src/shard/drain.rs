@@ -1,4 +1,4 @@
-//! The orderly stop: no more calls are taken, and those under way are finished and answered.
+//! The orderly stop: no more calls are taken, and those in progress are finished and answered.
 //!
 //! A site is quiet when its connections wait for nothing, its partitions have nothing undecided,
 //! and the coordinator, if it is here, has no transaction. Calls in progress anywhere keep the

@@ -69,7 +69,7 @@ impl Shard {
         self.read_buffer = buffer;
     }
 
-    /// Goes through the frames of what was read, behind what was left over before.
+    /// Goes through the frames of what was read, after what was left over before.
     fn take_bytes(&mut self, key: ConnectionKey, bytes: &[u8]) {
         let Some(connection) = self.connections.get(key) else { return };
         if connection.partial_input.is_empty() {

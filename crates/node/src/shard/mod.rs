@@ -115,11 +115,11 @@ impl HeldCall {
     }
 }
 
-/// The answer of a call that ran behind a transaction whose outcome is not known yet.
+/// The answer of a call that ran after a transaction whose outcome is not known yet.
 pub struct KeptAnswer {
     status: Status,
     frame: Vec<u8>,
-    /// The last log entry that it stands behind.
+    /// The last log entry that it depends on.
     entry: u64,
 }
 
@@ -130,7 +130,7 @@ pub type HostSite = Site<HeldCall, KeptAnswer, Arc<HostCatalog>>;
 pub struct ShardParts {
     /// The thread.
     pub thread: ThreadId,
-    /// Its poll; the waker behind `bell` belongs to it.
+    /// Its poll; the waker of `bell` belongs to it.
     pub poll: Poll,
     /// Its bell.
     pub bell: Arc<Bell>,
@@ -272,7 +272,7 @@ impl Shard {
         WAKER
     }
 
-    /// Runs until told to stop.
+    /// Runs until it is stopped.
     ///
     /// # Errors
     /// The poll itself failed: the host cannot go on.
@@ -373,7 +373,7 @@ impl Shard {
     }
 
     /// Takes what transactions over several partitions wait for: until they are decided, every
-    /// call here is kept to be taken back.
+    /// call here is kept to be undone.
     fn take_urgent(&mut self) {
         let mut found = self.own_messages.len();
         self.take_own_messages();

@@ -34,7 +34,7 @@ impl Shard {
         }
     }
 
-    /// True while a connection may not send: its client is too far behind, or another thread is.
+    /// True while a connection may not send: its client lags too far, or another thread does.
     pub(super) fn is_paused(&mut self, key: ConnectionKey) -> bool {
         let options = &self.facts.options;
         !self.phase.takes_calls()

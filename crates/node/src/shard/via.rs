@@ -120,7 +120,7 @@ impl Shard {
         None
     }
 
-    /// A call has run here, and now, behind an abort, it turns out to belong elsewhere.
+    /// A call has run here, and now, after an abort, it turns out to belong elsewhere.
     #[cold]
     fn withdraw(
         &mut self,
@@ -130,7 +130,7 @@ impl Shard {
         invocation: &Invocation<'_>,
     ) {
         let procedure = self.catalog.called(origin.procedure, invocation.procedure);
-        // No catalog changes behind speculation: it is the one that the call ran by.
+        // No catalog changes after speculation: it is the one that the call ran by.
         let read_only = procedure.is_none_or(|procedure| procedure.definition.read_only);
         self.replicas[slot].site.withdraw(header, read_only);
     }

@@ -149,7 +149,7 @@ impl SiteLane {
     }
 
     fn say(&mut self, message: FromSite) {
-        // The ring has room for all buffers and both other messages.
+        // The ring has space for all buffers and both other messages.
         let sent = self.to_thread.push(message).is_ok();
         assert!(sent, "there are no more messages than the ring has slots");
         self.thread.unpark();

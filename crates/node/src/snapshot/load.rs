@@ -71,7 +71,7 @@ impl From<SnapshotError> for LoadError {
 }
 
 /// Loads what a snapshot has for a partition: into the same number of partitions each row into
-/// its slot, into another number each row where it belongs then, with the views computed anew.
+/// its slot, into another number each row where it belongs then, with the views computed again.
 ///
 /// # Errors
 /// Damage, with file and offset; rows that the schema does not take. The database is of no use

@@ -1,7 +1,7 @@
 //! How fast a site hands out a snapshot while it has other work, so that the disk and the core
 //! of the thread that writes stay free for calls and their log.
 
-/// A site is under load for so long behind its last other work.
+/// A site is under load for so long after its last other work.
 const UNDER_LOAD_NS: u64 = 20_000_000;
 /// What was not used of the rate is kept for so long...
 const KEPT_NS: u64 = 10_000_000;
@@ -22,7 +22,7 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// So many bytes a second under load, 0 for no limit.
+    /// N bytes a second under load, 0 for no limit.
     pub(crate) fn new(bytes_per_s: u64) -> Pace {
         Pace { bytes_per_s, allowed_bytes: 0, filled_ns: 0, worked_ns: None }
     }
@@ -57,9 +57,9 @@ impl Pace {
         (missing as u128 * u128::from(SECOND_NS)).div_ceil(per_s).min(u128::from(SECOND_NS)) as u64
     }
 
-    /// So many bytes were handed out.
+    /// N bytes were handed out.
     pub(crate) fn count(&mut self, bytes: usize) {
-        // A step without a limit is not held against those behind it.
+        // A step without a limit is not held against those after it.
         let least = -(KEPT_BYTES as i64);
         self.allowed_bytes = (self.allowed_bytes - bytes as i64).max(least);
     }

@@ -145,7 +145,7 @@ impl Bank {
         self.accounts.map(&mut of).iter().sum()
     }
 
-    /// Transfers to and fro with a deposit behind each, `depth` of both in flight.
+    /// Transfers to and fro with a deposit after each, `depth` of both in flight.
     fn transfer(&mut self, count: usize, depth: usize) {
         let [first, second] = self.accounts;
         for batch in 0..count / depth {
@@ -180,7 +180,7 @@ fn a_transfer_between_two_partitions_allocates_nothing_on_either_sites_thread() 
     bank.transfer(TRANSFERS, 1);
     let allocated = bank.allocations() - before;
     assert_eq!(allocated, 0, "{TRANSFERS} transfers, one after the other");
-    // How many are under way at a time is the threads' affair: where it is more than ever before,
+    // How many are in progress at a time is the threads' affair: where it is more than ever before,
     // a list grows.
     bank.transfer(TRANSFERS, 64);
     let before = bank.allocations();

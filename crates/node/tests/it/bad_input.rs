@@ -118,7 +118,7 @@ fn clients_that_go_away_between_rounds_leave_whole_transactions() {
             frames.extend_from_slice(&call_frame(name, number, &call));
         }
         leaving.send(&frames);
-        // Some have been answered, others are under way or have not begun.
+        // Some have been answered, others are in progress or have not begun.
         for _ in 0..round {
             leaving.answer();
         }

@@ -78,7 +78,7 @@ fn open_file_limit() -> u64 {
 
 #[test]
 fn ten_thousand_idle_connections_cost_the_others_nothing() {
-    // Both ends are files of this process. Without the right to so many, as many as there can be.
+    // Both ends are files of this process. Without the right to that many, as many as there can be.
     let connections = (open_file_limit().saturating_sub(500) / 2).min(10_000);
     assert!(connections >= 200, "too few files to say anything: {connections}");
     let server = start(2, &[]);

@@ -162,7 +162,7 @@ fn hold_syncs(disk: &MemoryDisk, barrier: &Arc<Barrier>) {
     })));
 }
 
-/// Inserts rows from inside a site's thread once it is told to.
+/// Inserts rows from inside a site's thread once it is asked to.
 struct Inserts {
     goes: Arc<AtomicBool>,
     sent: Arc<AtomicUsize>,
@@ -272,7 +272,7 @@ fn a_failure_after_all_said_yes_is_told_when_the_abort_is_durable() {
     }
 }
 
-/// Commits that only logs tell are awaited one by one; what comes behind one goes on meanwhile.
+/// Commits that only logs tell are awaited one by one; what comes after one goes on meanwhile.
 #[test]
 fn transactions_of_several_rounds_go_on_behind_commits_that_are_not_durable_yet() {
     let disk = new_disk(2);

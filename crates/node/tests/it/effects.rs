@@ -98,7 +98,7 @@ fn host(disk: &MemoryDisk) -> (Server, Peer) {
     (server, peer)
 }
 
-/// Calls of the procedures in turns, some of them behind transactions of all partitions of which
+/// Calls of the procedures in turns, some of them after transactions of all partitions of which
 /// every other fails; what the host had, and what comes back of a power cut at the end.
 fn ordeal(
     disk: &MemoryDisk,
@@ -201,7 +201,7 @@ fn what_a_marked_procedure_in_java_did_comes_back_and_so_do_classes_and_function
         }
     });
     assert_eq!(before, behind);
-    // From a snapshot, which has the classes and the schema, and the log behind it.
+    // From a snapshot, which has the classes and the schema, and the log after it.
     let (server, mut peer) = host(&disk);
     let answer = peer.call("@SnapshotSave", &[Text(""), Text("with_classes"), Int(1)]);
     assert_eq!(answer.status, 1, "{answer:?}");

@@ -131,8 +131,8 @@ fn host_with(sites: u32, disk: &MemoryDisk, options: &[&str]) -> (Server, Peer) 
     (server, peer)
 }
 
-/// Transactions over all partitions, every other of which fails at one of them, until told to end:
-/// calls run after them before they are decided, and some run again.
+/// Transactions over all partitions, every other of which fails at one of them, until it is
+/// stopped: calls run after them before they are decided, and some run again.
 fn keep_undecided(server: &Server, is_over: &AtomicBool) {
     let mut peer = Peer::login(server.client_address());
     for round in 0.. {

@@ -163,7 +163,7 @@ fn random_bytes_never_stop_the_host() {
     let mut random = lockstep_base::random::SeededRandom::new(42);
     for round in 0..300 {
         let mut bytes: Vec<u8> = (0..random.below(400)).map(|_| random.below(256) as u8).collect();
-        // Half of them as the body of a frame behind a login, so that they reach the decoders.
+        // Half of them as the body of a frame after a login, so that they reach the decoders.
         if round % 2 == 0 {
             let mut peer = Peer::connect(server.client_address());
             peer.send(&bytes);

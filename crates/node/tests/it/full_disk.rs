@@ -17,7 +17,7 @@ fn start(disk: &MemoryDisk, reserve: &str) -> std::io::Result<Server> {
     start_with(1, &options, Some(data(disk, Durability::Sync)))
 }
 
-/// From now on so many bytes are free.
+/// From now on N bytes are free.
 pub fn leave_free(disk: &MemoryDisk, free: u64) {
     disk.limit_capacity(Some(PLENTY));
     let used = PLENTY - disk.free_bytes().expect("it is known");

@@ -35,7 +35,7 @@ fn assert_right(peer: &mut Peer) {
     assert_eq!(rows, entries);
 }
 
-/// A client that changes rows of its own until it is told to stop, each in every way.
+/// A client that changes rows of its own until it is stopped, each in every way.
 fn writer(
     address: SocketAddr,
     client: i64,

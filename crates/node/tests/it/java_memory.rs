@@ -1,4 +1,4 @@
-//! Calls of Java procedures leave nothing behind: heap, the host's references into it, and the
+//! Calls of Java procedures leave nothing over: heap, the host's references into it, and the
 //! memory of the process are after many calls what they were before.
 
 use crate::java::{BEHAVE, host};
@@ -11,7 +11,7 @@ use std::time::Instant;
 /// Calls of the quick test; the other asks for a million.
 const CALLS: u64 = 100_000;
 const MANY_CALLS: u64 = 1_000_000;
-/// Calls under way at a time.
+/// Calls in progress at a time.
 const BATCH: u64 = 500;
 
 /// Calls that write and abort, fail, and read in several batches: every way through the boundary.
@@ -36,7 +36,7 @@ fn call(peer: &mut Peer, calls: u64) {
     }
 }
 
-/// Heap behind a collection and global references.
+/// Heap after a collection and global references.
 fn held(peer: &mut Peer) -> (i64, i64) {
     let rows = peer.call("Memory", &[Datum::Int(1)]).rows;
     let (heap, references) = rows.split_once(',').expect("two numbers");

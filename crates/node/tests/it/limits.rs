@@ -82,7 +82,7 @@ fn parameters_over_their_number_are_refused_by_name() {
     }
 }
 
-/// What a statement may use while it runs, and that what it changed is taken back.
+/// What a statement may use while it runs, and that what it changed is undone.
 #[test]
 fn work_over_a_limit_fails_with_nothing_changed() {
     for (setting, text) in [

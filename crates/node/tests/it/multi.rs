@@ -209,7 +209,7 @@ fn many_clients_at_once_keep_the_sum() {
                     peer.call("Transfer", &[Int(from), Int(to), Int(amount)]);
                     peer.call("TransferSql", &[Int(-1), Int(from), Int(1), Int(to)]);
                     // An account that is not there violates the key of none; the second row
-                    // of the batch breaks one behind a change.
+                    // of the batch breaks one after a change.
                     let broken = "UPDATE accounts SET balance = balance + 1; \
                                   INSERT INTO accounts VALUES (1, 1)";
                     if number % 25 == 0 {
@@ -346,7 +346,7 @@ fn statistics_tell_what_ran_speculatively_and_again() {
             let mut peer = Peer::login(address);
             let frames: Vec<u8> = (0..calls)
                 .flat_map(|call| {
-                    // Every other one breaks a key behind a change at all partitions.
+                    // Every other one breaks a key after a change at all partitions.
                     let (name, values) = match (number, call % 2) {
                         (0, 0) => ("Breaks", vec![Int(1)]),
                         (0, _) => ("Total", vec![]),

@@ -1,4 +1,4 @@
-//! A host comes back from its newest sound snapshot and the log behind it, and keeps no more of
+//! A host comes back from its newest sound snapshot and the log after it, and keeps no more of
 //! the log than that needs.
 
 use crate::durability::{data, new_disk};
@@ -276,7 +276,7 @@ fn an_index_that_was_being_built_is_built_behind_a_recovery() {
     let (server, mut peer) = host(&survivor);
     assert_eq!(summary(&server).schema_changes, 1);
     eventually("the build ends", || covered(&mut peer) == "1500");
-    // It is in force: it keeps texts unique, and another schema change runs behind it.
+    // It is in force: it keeps texts unique, and another schema change runs after it.
     peer.run("CREATE TABLE behind (a INTEGER)");
     assert_ne!(peer.call("NOTES.insert", &[Int(5_000), Text("n7")]).status, 1);
     assert_eq!(peer.run("SELECT id FROM notes WHERE t = 'n7'"), "7");

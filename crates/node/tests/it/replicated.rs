@@ -79,7 +79,7 @@ fn calls_from_many_clients_keep_the_partitions_in_step() {
                 let answer = match call % 3 {
                     0 => peer.call("Both", &[Int(id), Int((id + 1) % ITEMS), Int(1)]),
                     1 => peer.call("Set", &[Int(id), Int(100 + number), Int(call), Int(id)]),
-                    // Each number once; all others fail behind a change.
+                    // Each number once; all others fail after a change.
                     _ => peer.call("Add", &[Int(id), Int(1000 + call)]),
                 };
                 assert!(answer.status == 1 || call % 3 == 2, "{answer:?}");

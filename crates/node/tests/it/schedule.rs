@@ -64,7 +64,7 @@ fn a_log_that_has_grown_is_saved_and_given_up_whatever_the_clock_says() {
     let (_server, mut peer) = host(&disk, BY_LOG);
     write(&mut peer, 0..160);
     eventually("a snapshot is saved", || snapshots(&disk).len() == 1);
-    // Ten times as much as may lie behind a snapshot.
+    // Ten times as much as may lie after a snapshot.
     let mut longest = 0;
     for _ in 0..4 {
         write(&mut peer, 0..100);

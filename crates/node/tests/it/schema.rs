@@ -101,7 +101,7 @@ fn calls_of_one_connection_run_in_their_order_while_the_schema_changes() {
             peer.run("DROP TABLE more");
         }
     });
-    // Each keeps several calls of its own two rows under way.
+    // Each keeps several calls of its own two rows in progress.
     let mut peers: Vec<Peer> = (0..CONNECTIONS).map(|_| Peer::login(address)).collect();
     let send = |connection: i64, peer: &mut Peer, n: i64| {
         let [one, other] = [2 * connection, 2 * connection + 1];

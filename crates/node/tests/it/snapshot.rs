@@ -266,7 +266,7 @@ fn what_cannot_be_done_is_told() {
     assert!(Path::new(&path).exists());
 }
 
-/// Has a call for its site at any time, once it is told to.
+/// Has a call for its site at any time, once it is asked to.
 struct Ceaseless {
     goes: Arc<AtomicBool>,
     in_flight: bool,

@@ -52,7 +52,7 @@ fn save(peer: &mut Peer, folder: &Folder, nonce: &str, format: &str, block: bool
     answer.rows
 }
 
-/// Moves money in two ways until told to stop.
+/// Moves money in two ways until it is stopped.
 fn transfer(server: &Server, first: i64, stop: &AtomicBool, moved: &AtomicU64) {
     let mut peer = Peer::login(server.client_address());
     let mut n = first;

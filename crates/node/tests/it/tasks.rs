@@ -82,7 +82,7 @@ fn number(peer: &mut Peer, query: &str) -> i64 {
     peer.run(query).parse().expect("a number")
 }
 
-/// Waits until a task has run so many times more.
+/// Waits until a task has run N times more.
 fn runs_more(peer: &mut Peer, task: &str, more: i64) {
     let before: i64 = rows(peer, task).iter().map(|row| row.calls).sum();
     eventually("the task runs", || {
@@ -215,7 +215,7 @@ fn the_halves_of_the_statistics_have_its_columns() {
     peer.run("CREATE TASK k ON SCHEDULE EVERY 1 MILLISECONDS PROCEDURE Tick WITH (0)");
     runs_more(&mut peer, "K", 3);
     peer.run("ALTER TASK k DISABLE");
-    // A run may have been under way.
+    // A run may have been in progress.
     let fields = |peer: &mut Peer, selector: &str| {
         let answer = peer.call("@Statistics", &[Text(selector), Int(0)]);
         let fields: Vec<String> = answer.rows.split(',').skip(3).map(str::to_string).collect();
@@ -286,7 +286,7 @@ fn disabled_tasks_rest() {
     peer.run("ALTER TASK k ENABLE");
     runs_more(&mut peer, "K", 3);
     peer.run("ALTER TASK k DISABLE");
-    // One may have been under way.
+    // One may have been in progress.
     runs_more(&mut peer, "BEAT", 20);
     let before = row(&mut peer, "K");
     runs_more(&mut peer, "BEAT", 20);
@@ -307,7 +307,7 @@ fn a_paused_host_runs_none() {
     for name in ["K", "C"] {
         assert_eq!(row(&mut peer, name).state, "PAUSED");
     }
-    // What was under way comes first.
+    // What was in progress comes first.
     eventually("it is quiet", || {
         let before = number(&mut peer, "SELECT SUM(n) FROM counter");
         (0..20).all(|_| number(&mut peer, "SELECT SUM(n) FROM counter") == before)

@@ -48,7 +48,7 @@ fn deleted(peer: &mut Peer) -> Vec<(String, i64, i64, i64)> {
     answer.rows.lines().map(row).collect()
 }
 
-/// So many checks have been made since.
+/// N checks have been made since.
 fn checks_pass(peer: &mut Peer) {
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_millis(150) {
@@ -131,7 +131,7 @@ fn rows_go_in_the_order_of_their_times_so_many_at_a_time_and_so_often() {
         seen.insert(left.len());
         left.is_empty()
     });
-    // Ten batches of three, and one of one behind a tenth of a second each.
+    // Ten batches of three, and one of one after a tenth of a second each.
     assert!(begun.elapsed() >= Duration::from_millis(1_000), "{:?}", begun.elapsed());
     assert!(seen.iter().all(|left| [0, 31].contains(left) || left % 3 == 1), "{seen:?}");
     eventually("it is counted", || deleted(&mut peer) == [("T".to_string(), 31, 1, 0)]);
@@ -279,7 +279,7 @@ fn what_went_stays_away_behind_a_power_cut_and_replay_deletes_nothing_by_itself(
     assert_eq!(rows(&first.0[3]), rows(&first.0[0]));
     assert_eq!(first.0[4], rows(&first.0[1]).to_string());
 
-    // It goes on until none is left that should go, also behind a snapshot.
+    // It goes on until none is left that should go, also after a snapshot.
     let (server, mut peer) = host(&cut, &[OFTEN]);
     eventually("the rest goes", || count(&mut peer, "t") == 5);
     let answer = peer.call("@SnapshotSave", &[Text(""), Text("one"), Int(1)]);

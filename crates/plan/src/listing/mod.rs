@@ -45,7 +45,7 @@ impl Listing {
 }
 
 /// The selectors of `@SystemCatalog`. `KEYS` is not VoltDB's: its tables of indexes have the
-/// columns of a key by name, and whoever reads in an index's order must know that order.
+/// columns of a key by name, and the one that reads in an index's order must know that order.
 pub const SELECTORS: [&str; 14] = [
     "TABLES",
     "COLUMNS",

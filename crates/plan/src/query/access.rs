@@ -34,7 +34,7 @@ impl Path {
     }
 }
 
-/// A scan of a table costs as if it had at least so many rows: it may grow while the plan is kept.
+/// A scan of a table costs as if it had at least N rows: it may grow while the plan is kept.
 const LEAST_ROWS: f64 = 16.0;
 
 /// Goodness of a path; the least is the best.

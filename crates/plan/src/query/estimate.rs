@@ -308,7 +308,7 @@ impl<'p> Estimator<'p> {
         (values / distinct.unwrap_or(USUAL_ROWS / USUAL_EQUAL_ROWS)).min(0.5)
     }
 
-    /// Distinct rows of some values among so many rows.
+    /// Distinct rows of some values among N rows.
     fn groups(&self, expressions: &[Expression], rows: f64) -> f64 {
         let mut groups = 1.0;
         for expression in expressions {

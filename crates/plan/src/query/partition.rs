@@ -154,7 +154,7 @@ pub(crate) fn known_key(
 }
 
 /// Stands for the unknown partition at which a fragment runs, as a value of partitioning columns:
-/// one parameter number for each of so many columns, beyond those that statements have.
+/// one parameter number for each of N columns, beyond those that statements have.
 fn here(count: usize, number: usize) -> u16 {
     assert!(number < count && count <= MAX_KEY_PARTS, "partitioning columns are few");
     u16::MAX - (count * MAX_KEY_PARTS + number) as u16

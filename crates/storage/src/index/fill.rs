@@ -50,7 +50,7 @@ impl Index {
     }
 }
 
-/// Enters all live rows, so many sorted at a time; an error is a row that has the same key.
+/// Enters all live rows, N sorted at a time; an error is a row that has the same key.
 pub(crate) fn fill_numbers<K, const UNIQUE: bool>(
     tree: &mut Tree<K, UNIQUE>,
     blocks: &BlockStore,
@@ -109,7 +109,7 @@ where
     batch.drain(..).try_for_each(|(key, row)| tree.append(key, row))
 }
 
-/// Keys between so many ranges of about as many rows each, by looking at some.
+/// Keys between N ranges of about as many rows each, by looking at some.
 fn bounds<K: Ord + Copy>(
     blocks: &BlockStore,
     key: impl Fn(RowId) -> K,

@@ -10,8 +10,8 @@ use std::cell::Cell;
 const RECENT_ROWS: usize = 64;
 
 /// The rows of a unique index on integers that were found last. What is asked for once is mostly
-/// asked for again soon: read, then updated. Nothing but a guess: whoever takes a row from here
-/// makes sure that it is live and has the key, which then no other row has.
+/// asked for again soon: read, then updated. Nothing but a guess: the one that takes a row from
+/// here makes sure that it is live and has the key, which then no other row has.
 pub(crate) struct RecentRows([Cell<u32>; RECENT_ROWS]);
 
 impl RecentRows {

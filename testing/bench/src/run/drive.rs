@@ -68,7 +68,7 @@ pub struct DriveOptions {
 }
 
 /// One of several loads that share an open loop: of all transactions in order, it makes those of
-/// its number, and every so many after that.
+/// its number, and every N after that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Share {
     /// Its number, from 0.

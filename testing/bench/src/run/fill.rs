@@ -151,7 +151,7 @@ impl<'p> Filler<'p> {
         self.wait_until(|_| true)
     }
 
-    /// Takes answers until so many calls are in flight.
+    /// Takes answers until N calls are in flight.
     fn wait_until(&mut self, enough: impl Fn(usize) -> bool) -> Result<(), String> {
         let mut heard = Instant::now();
         let mut wait = Duration::ZERO;

@@ -34,7 +34,7 @@ use workers::{Team, WorkerFacts, WorkerOptions, Workers};
 pub enum Pace {
     /// As fast as each client has its answer.
     Closed,
-    /// So many transactions per second.
+    /// N transactions per second.
     Rate(f64),
     /// A rate that rises until the database cannot follow.
     Ramp(Ramp),

@@ -6,7 +6,7 @@ use crate::chart::{Chart, Series, Style};
 use crate::page::{Page, machine_facts};
 use hdrhistogram::Histogram;
 
-/// Where latency is drawn: one call in so many is slower.
+/// Where latency is drawn: one call in N is slower.
 const ONE_IN: [f64; 14] =
     [1.0, 1.25, 1.67, 2.0, 2.5, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 1e3, 1e4, 1e5];
 

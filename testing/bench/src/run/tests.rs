@@ -15,7 +15,7 @@ struct Ran {
     first_error: Option<String>,
 }
 
-/// Runs so many transactions of a few sessions in turn.
+/// Runs N transactions of a few sessions in turn.
 fn run(
     database: &mut EmbeddedDatabase,
     workload: &dyn Workload,

@@ -25,7 +25,7 @@ pub(super) const SECOND: [&str; 2] = [
 ];
 /// Ids that lists are added with.
 const FIRST_PUT_ID: i64 = 3_000_000_000;
-/// So many keys and ids are drawn from, so that some are drawn twice.
+/// Keys and ids are drawn from N values, so that some are drawn twice.
 const PUT_KEYS: u64 = 40;
 
 /// A call that adds lists.
@@ -114,7 +114,7 @@ impl Lists {
         self.world.request(number, Request::Procedure(call));
     }
 
-    /// Lists that were added are there, and whoever was refused had a rival.
+    /// Lists that were added are there, and the one that was refused had a rival.
     pub(super) fn judge_puts(&mut self, before: usize, report: &mut Report) -> Result<(), String> {
         if !self.grows {
             return Ok(());

@@ -184,8 +184,8 @@ impl Lists {
         transaction.steps.iter().all(|step| key_of(step) == Some(common)).then_some(common)
     }
 
-    /// Whether a list may have moved while a transaction was in progress. What has failed is taken
-    /// back at partitions only when they hear of it.
+    /// Whether a list may have moved while a transaction was in progress. What has failed is undone
+    /// at partitions only when they hear of it.
     fn moves(&self, key: i64, transaction: &Transaction) -> bool {
         self.transactions.iter().any(|other| {
             let moves =
@@ -221,7 +221,7 @@ impl Lists {
                 }
             }
         }
-        // Whoever was answered before another began comes before it.
+        // The one that was answered before another began comes before it.
         for (first, earlier) in self.transactions.iter().enumerate() {
             for (second, later) in self.transactions.iter().enumerate() {
                 if earlier.answered.is_some_and(|answered| answered < later.begun) {

@@ -5,7 +5,7 @@ use super::{Call, Run};
 use crate::world::World;
 use lockstep_base::random::SeededRandom;
 
-/// Runs with such calls: one in so many.
+/// Runs with such calls: one in N.
 const RUNS_ONE_IN: u64 = 3;
 /// How many more calls are in flight in such a run.
 const CLIENTS: usize = 6;

@@ -83,7 +83,7 @@ const TOGGLES: [Toggle; 9] = [
 const SWAP: usize = TOGGLES.len();
 const CLASSES: usize = TOGGLES.len() + 1;
 const REFUSED: usize = TOGGLES.len() + 2;
-/// How often these are drawn, of so many and the toggles.
+/// How often these are drawn, of N and the toggles.
 const SHARE: u64 = 6;
 
 /// Changes that must be refused: by the catalog, by the partitions, and in the middle of building a
@@ -125,7 +125,7 @@ pub(super) struct Schema {
 }
 
 impl Schema {
-    /// One call in so many is followed by a change; 0 for none.
+    /// One call in N is followed by a change; 0 for none.
     pub(super) fn new(one_in: u64) -> Schema {
         Schema { one_in, ..Schema::default() }
     }

@@ -5,7 +5,7 @@ use crate::power::Broken;
 use lockstep_site::Faults;
 use lockstep_types::PartitionId;
 
-/// Undo, rows and indexes are checked once in so many steps: that visits everything.
+/// Undo, rows and indexes are checked once in N steps: that visits everything.
 const STEPS_PER_THOROUGH_CHECK: u64 = 128;
 
 /// Which checks are made between the steps.

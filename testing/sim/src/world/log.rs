@@ -65,9 +65,9 @@ pub(crate) struct HostLog {
     /// The disk has no room for what comes next.
     pub(super) waits_for_space: bool,
     pub(super) broken: Broken,
-    /// One step of the host in so many is the log's.
+    /// One step of the host in N is the log's.
     one_in: u64,
-    /// One group in so many is synced, and answers wait for none; 0: each, and they wait.
+    /// One group in N is synced, and answers wait for none; 0: each, and they wait.
     sync_every: u64,
     /// How often it has looked for what the sites logged, up to which of these times it is
     /// durable, and up to which after one when the host was at rest.

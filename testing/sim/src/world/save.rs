@@ -27,13 +27,13 @@ pub(crate) const PREFIX: &str = "AUTOSNAP";
 /// How snapshots are taken.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct SavePlan {
-    /// One step of the host in so many begins one; 0 for none.
+    /// One step of the host in N begins one; 0 for none.
     pub(crate) one_in: u64,
     /// How many stay.
     pub(crate) kept: usize,
     /// Records are about this long.
     pub(crate) record_bytes: usize,
-    /// A site encodes so many bytes at a time.
+    /// A site encodes N bytes at a time.
     pub(crate) step_bytes: usize,
     /// The first one's number.
     pub(crate) next: u64,
@@ -46,7 +46,7 @@ enum FromSite {
     Done,
 }
 
-/// A site's way to whoever writes.
+/// A site's way to the one that writes.
 #[derive(Default)]
 struct Lane {
     messages: VecDeque<FromSite>,

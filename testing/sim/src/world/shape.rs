@@ -27,7 +27,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// A sound host with so many partitions.
+    /// A sound host with N partitions.
     pub fn of(partitions: u32) -> Shape {
         Shape {
             partitions,

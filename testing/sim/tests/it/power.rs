@@ -61,7 +61,7 @@ fn caught(seed: u64, broken: Broken) -> Option<String> {
     std::panic::catch_unwind(run).unwrap_or_else(|_| Some(format!("seed {seed}: a panic")))
 }
 
-/// Each is found within so many seeds.
+/// Each is found within N seeds.
 fn expect_caught(seeds: u64, faults: &[(&str, Broken)]) {
     for (name, broken) in faults {
         let caught = (1..=seeds).find_map(|seed| caught(seed, *broken));

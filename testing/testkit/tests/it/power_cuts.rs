@@ -37,7 +37,7 @@ fn value(connection: &mut Connection, sql: &str) -> String {
     format!("{:?}", tables[0].rows)
 }
 
-/// Transfers until told to stop; counts those that were answered.
+/// Transfers until it is stopped; counts those that were answered.
 fn transfer(host: &TestHost, client: i64, stop: &AtomicBool, answered: &AtomicI64) {
     let mut random = SeededRandom::new(client as u64);
     let mut connection = host.connect().expect("a connection");

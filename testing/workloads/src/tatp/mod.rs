@@ -42,7 +42,7 @@ pub struct Tatp {
 }
 
 impl Tatp {
-    /// So many subscribers, found by number in a way.
+    /// N subscribers, found by number in a way.
     ///
     /// # Errors
     /// No subscriber.
@@ -228,7 +228,7 @@ fn found_check(kind: usize, all: i64, found: i64) -> Option<Check> {
         return None;
     }
     let (share, wanted) = (100.0 * found as f64 / all as f64, FOUND_PERCENT[kind]);
-    // Five standard deviations of so many draws; rows that come and go move it by a little more.
+    // Five standard deviations of N draws; rows that come and go move it by a little more.
     let part = wanted / 100.0;
     let spread = 500.0 * (part * (1.0 - part) / all as f64).sqrt() + 2.5 * (1.0 - part).sqrt();
     let holds = (share - wanted).abs() <= spread;

@@ -112,7 +112,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client that draws subscribers from 1 to so many.
+    /// A client that draws subscribers from 1 to N.
     pub fn new(
         (mode, is_sql): (AlternateKey, bool),
         subscribers: u64,

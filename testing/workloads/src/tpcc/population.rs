@@ -177,7 +177,7 @@ impl<'s> Population<'s> {
         Ok(())
     }
 
-    /// A number with so many digits after the point.
+    /// A number with N digits after the point.
     fn fixed(&self, number: i64, digits: u32) -> Datum<'static> {
         let divisor = 10i64.pow(digits);
         match self.exact_money {

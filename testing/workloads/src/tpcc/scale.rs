@@ -29,7 +29,7 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// So many warehouses; a divisor over 1 makes everything in them smaller by it.
+    /// N warehouses; a divisor over 1 makes everything in them smaller by it.
     ///
     /// # Errors
     /// No warehouse, too many, or a divisor that leaves no customer.

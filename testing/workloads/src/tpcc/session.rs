@@ -125,7 +125,7 @@ impl Terminal {
         self.random.below(super::scale::DISTRICTS) + 1
     }
 
-    /// Another warehouse in so many of a hundred cases, where there is one.
+    /// Another warehouse in N of a hundred cases, where there is one.
     fn maybe_other(&mut self, own: u64, percent: u64) -> u64 {
         let warehouses = self.plan.scale.warehouses;
         let drawn = self.random.below(100) < percent;

@@ -29,7 +29,7 @@ pub struct Client {
     find: Find,
     /// What it begins with.
     initial: Model,
-    /// The effect of the first calls, so many.
+    /// The effect of the first calls, N.
     known: Mutex<(i64, Model)>,
     /// Up to here calls were answered.
     answered: AtomicI64,
@@ -71,7 +71,7 @@ impl Client {
         (self.answered(), self.sent.load(Ordering::SeqCst))
     }
 
-    /// From now on another past counts: with so many calls answered, and so many sent.
+    /// From now on another past counts: with N calls answered, and N sent.
     pub fn go_back_to(&self, (answered, sent): (i64, i64)) {
         *self.known.lock().expect("nobody panics with it") = (0, self.initial.clone());
         self.answered.store(answered, Ordering::SeqCst);
@@ -110,7 +110,7 @@ impl Client {
         }
     }
 
-    /// What is there is the effect of the first calls, so many: at least those that were
+    /// What is there is the effect of the first calls, N: at least those that were
     /// answered, at most those that were sent. From here the client goes on.
     pub fn check(&self, connection: &mut Connection) {
         let found = (self.find)(connection);

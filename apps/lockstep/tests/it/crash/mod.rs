@@ -190,7 +190,7 @@ impl Ordeal {
     }
 }
 
-/// Loads the host until so many more calls are answered, for that long at least, and kills it.
+/// Loads the host until N more calls are answered, for that long at least, and kills it.
 fn load_and_kill(
     workload: &Workload,
     operator: Option<&Operator>,

@@ -232,7 +232,7 @@ impl Workload {
         self.see_ticks(ticks(connection));
     }
 
-    /// So many calls of tasks are to be there at least.
+    /// N calls of tasks are to be there at least.
     pub fn see_ticks(&self, ticks: i64) {
         self.ticks.store(ticks, Ordering::Relaxed);
     }

@@ -249,7 +249,7 @@ impl<'a> Totals<'a> {
         }
     }
 
-    /// Makes room for so many groups.
+    /// Makes room for N groups.
     fn grow(&mut self, groups: usize) {
         match self {
             Totals::Count(counts) => counts.resize(groups, 0),

@@ -99,7 +99,7 @@ const RESTORED: &Columns = &[
     ("RESULT", Varchar),
     ("ERR_MSG", Varchar),
 ];
-/// What the statistics SNAPSHOTSTATUS have, behind the columns of a host.
+/// What the statistics SNAPSHOTSTATUS have, after the columns of a host.
 pub(super) const STATUS: &Columns = &[
     ("TABLE", Varchar),
     ("PATH", Varchar),

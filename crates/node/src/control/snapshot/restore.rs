@@ -35,7 +35,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 /// Calls that wait in the channel.
 const CALLS_AHEAD: usize = 16;
-/// Calls that are under way.
+/// Calls that are in progress.
 const CALLS_UNDER_WAY: usize = 16;
 /// Rows of a call, and about their bytes.
 const ROWS_A_CALL: u32 = 500;
@@ -49,7 +49,7 @@ enum Step {
     End(Result<(), String>),
 }
 
-/// A restore under way.
+/// A restore in progress.
 pub(in crate::control) struct Restoring {
     origin: Origin,
     steps: Receiver<Step>,

@@ -40,7 +40,7 @@ use std::time::Duration;
 const PAST_SNAPSHOTS: usize = 10;
 /// What a snapshot by schedule is called, before its time.
 pub(crate) const AUTOMATIC_PREFIX: &str = "AUTOSNAP";
-/// What VoltDB answers while another one is under way.
+/// What VoltDB answers while another one is in progress.
 const IN_PROGRESS: &str = "SNAPSHOT IN PROGRESS";
 
 /// What there is for each partition that is led here.
@@ -52,7 +52,7 @@ pub(super) struct PastSnapshot {
     pub(super) path: String,
     pub(super) kind: SnapshotKind,
     pub(super) started_ms: i64,
-    /// None while it is under way.
+    /// None while it is in progress.
     pub(super) ended_ms: Option<i64>,
     pub(super) tables: Vec<String>,
     pub(super) progress: Arc<AtomicU64>,
@@ -79,7 +79,7 @@ struct Prepared {
     part: Option<Part>,
 }
 
-/// The snapshot under way.
+/// The snapshot in progress.
 pub(super) struct Running {
     /// Who waits for its beginning, or for its end.
     origin: Option<Origin>,
@@ -216,7 +216,7 @@ impl Control {
         Ok(Handled::Pending)
     }
 
-    /// Has the folder of a snapshot looked at, behind which it begins; an error says why there is
+    /// Has the folder of a snapshot looked at, after which it begins; an error says why there is
     /// none.
     pub(super) fn prepare_save(
         &mut self,
@@ -462,7 +462,7 @@ impl Control {
         }
     }
 
-    /// Whether nothing is under way that a snapshot waits for.
+    /// Whether nothing is in progress that a snapshot waits for.
     pub(in crate::control) fn is_free_for_snapshot(&self) -> bool {
         self.snapshots.schedule.is_free() && self.schema.is_quiet()
     }
@@ -486,7 +486,7 @@ impl Control {
     /// Until there is something to attend to; `None` for ever.
     pub(in crate::control) fn snapshot_time_left(&self) -> Option<Duration> {
         if !self.is_free_for_snapshot() {
-            // The end of what is under way wakes the thread.
+            // The end of what is in progress wakes the thread.
             return None;
         }
         let left_us = self.snapshots.schedule.left_us(clock::now_us())?;

@@ -81,7 +81,7 @@ struct Rules {
 }
 
 impl<'c> Binder<'c> {
-    /// A binder for a statement with so many parameters.
+    /// A binder for a statement with N parameters.
     pub(crate) fn new(catalog: &'c Catalog, parameter_count: u32) -> Result<Self, PlanError> {
         if parameter_count > MAX_PARAMETERS {
             return Err(PlanError::new(format!(

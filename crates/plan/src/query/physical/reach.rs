@@ -71,7 +71,7 @@ impl Reach {
         self.lookup_cost(left_rows).is_some_and(|cost| cost <= kept)
     }
 
-    /// The lookup, if that is the better way for so many left rows.
+    /// The lookup, if that is the better way for N left rows.
     pub(super) fn better_lookup(self, left_rows: f64) -> Option<Path> {
         if self.prefers_lookup(left_rows) { self.lookup.map(|(_, path)| path) } else { None }
     }
@@ -235,7 +235,7 @@ impl<'w, 'b, 'c> Weighing<'w, 'b, 'c> {
         Weighing { planner, items, slots, conditions, place, bound, known }
     }
 
-    /// Cost and rows of joining an item to so many rows of `before`.
+    /// Cost and rows of joining an item to N rows of `before`.
     fn step(&mut self, item: usize, before: &BTreeSet<usize>, rows: f64) -> (f64, f64) {
         let mut near = BTreeSet::new();
         let mut conditions = Vec::new();

@@ -19,7 +19,7 @@ pub struct CountedPath {
     pub name: &'static str,
     /// What a call does.
     pub about: &'static str,
-    /// Runs so many calls under measurement.
+    /// Runs N calls under measurement.
     pub run: fn(u64) -> Result<(), String>,
 }
 

@@ -11,7 +11,7 @@ use std::process::Command;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// The bystander is the last of so many sites.
+/// The bystander is the last of N sites.
 const SITES: u32 = 3;
 /// Callgrind numbers threads as they begin: the main one, then the sites.
 const BYSTANDER_THREAD: u32 = 1 + SITES;

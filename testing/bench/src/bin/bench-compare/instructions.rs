@@ -1,4 +1,4 @@
-//! Instructions of an embedded call: a process runs so many calls, another only encodes and
+//! Instructions of an embedded call: a process runs N calls, another only encodes and
 //! judges as many, and the difference is the host's.
 
 use crate::systems::Systems;

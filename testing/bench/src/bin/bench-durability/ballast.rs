@@ -1,4 +1,4 @@
-//! A table of so many bytes of rows, for snapshots and recoveries to have something to do.
+//! A table of N bytes of rows, for snapshots and recoveries to have something to do.
 
 use lockstep_client::{Call, ConnectOptions, Connection, ConnectionIndex, Pipeline};
 use lockstep_client::{ClientError, ParameterWriter};
@@ -41,7 +41,7 @@ impl Rows {
     }
 }
 
-/// Makes the table and fills it with at least so many bytes of rows; the number of rows.
+/// Makes the table and fills it with at least N bytes of rows; the number of rows.
 ///
 /// # Errors
 /// The host refuses something.

@@ -152,7 +152,7 @@ fn on_all_cores(cores: usize, program: &str) -> Command {
     command
 }
 
-/// Makes a directory for a host of so many sites.
+/// Makes a directory for a host of N sites.
 ///
 /// # Errors
 /// It cannot be made.

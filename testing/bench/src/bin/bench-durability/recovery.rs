@@ -45,7 +45,7 @@ fn text(error: std::io::Error) -> String {
     error.to_string()
 }
 
-/// Recovers so many bytes of rows with a site on each core.
+/// Recovers N bytes of rows with a site on each core.
 ///
 /// # Errors
 /// A host does not start, or a row is missing.

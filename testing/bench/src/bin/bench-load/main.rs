@@ -76,7 +76,7 @@ fn main() -> ExitCode {
 struct Rows(PathBuf);
 
 impl Rows {
-    /// Writes so many order lines.
+    /// Writes N order lines.
     fn write(count: u64) -> Result<Rows, String> {
         let name = format!("order-lines-{}.csv", std::process::id());
         let rows = Rows(std::env::temp_dir().join(name));

@@ -62,7 +62,7 @@ pub struct Load {
 }
 
 impl Host {
-    /// A host with so many sites on the core of the servers; with the synchronous log, or with
+    /// A host with N sites on the core of the servers; with the synchronous log, or with
     /// nothing kept.
     ///
     /// # Errors

@@ -58,7 +58,7 @@ impl Rate {
     }
 }
 
-/// A step of lock-store: so many sessions at both systems.
+/// A step of lock-store: N sessions at both systems.
 #[derive(Debug, Clone, Copy)]
 pub struct LockStep {
     /// Sessions.

@@ -1,5 +1,6 @@
 //! The 99th percentile of New-Order in an open loop at half of the peak, beside an echo server:
-//! what the machine, the sockets and the load do to a percentile is told from what the host does.
+//! what the machine, the sockets and the load do to a percentile is distinguished from what the
+//! host does.
 //!
 //! What else runs on the machine takes a core for milliseconds, the kernel's own threads too. A
 //! server whose tails matter has cores of its own; here the site, the echo server and the load

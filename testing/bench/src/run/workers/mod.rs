@@ -42,7 +42,7 @@ pub enum Workers {
     /// In this process, on this thread.
     #[default]
     Own,
-    /// In so many processes that are started here.
+    /// In N processes that are started here.
     Started(usize),
     /// At these addresses.
     At(Vec<String>),

@@ -62,7 +62,7 @@ fn value<'b>(
     }
 }
 
-/// A price taken so many times.
+/// A price taken N times.
 fn times(price: Datum<'_>, count: i64) -> Option<Datum<'static>> {
     match price {
         Datum::Float(price) => Some(Datum::Float(price * count as f64)),

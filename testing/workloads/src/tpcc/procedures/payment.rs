@@ -156,7 +156,7 @@ impl NativeProcedure for Payment {
 /// A customer's credit.
 enum Credit {
     Good,
-    /// With so many bytes of data to be written.
+    /// With N bytes of data to be written.
     Bad(usize),
 }
 

@@ -4,7 +4,7 @@ use crate::evaluate::like;
 use crate::query::batch::vector::{FALSE, TRUE, UNKNOWN};
 use lockstep_types::Datum;
 
-/// A pattern, told apart by what it looks for.
+/// A pattern, distinguished by what it looks for.
 pub(super) enum Pattern<'a> {
     /// `%text%`, of two bytes or more.
     Contains(&'a [u8]),

@@ -25,7 +25,7 @@ fn put_number(out: &mut Vec<u8>, value: i64) {
     out.push(bits as u8);
 }
 
-/// The counts in order; a negative number stands for so many zeros.
+/// The counts in order; a negative number stands for N zeros.
 fn counts(histogram: &Histogram<u64>) -> Vec<u8> {
     let mut out = Vec::new();
     let mut zeros = 0i64;
