@@ -75,9 +75,9 @@ impl<O, C: Clone> Coordinator<O, C> {
         active.finished = Some((outcome, tables));
         // What ran after it is void where it is undone, and it is until a log has its commit: so
         // nothing that ran after it is decided before.
-        let is_speculated_on = self.initiator.is_in_last_round(transaction);
-        let holds_back =
-            matches!(awaits, Awaits::All) && is_speculated_on && !self.faults.decide_past_commits();
+        let holds_back = matches!(awaits, Awaits::All)
+            && self.initiator.is_in_last_round(transaction)
+            && !self.faults.decide_past_commits();
         let addressed = self.initiator.decide(transaction, commit, holds_back);
         let answer = self.finish(transaction);
         self.conclude((transaction, decision), addressed, awaits, answer, outputs);

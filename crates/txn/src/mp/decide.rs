@@ -42,7 +42,6 @@ impl<C> MultiPartitionInitiator<C> {
         if !commit {
             self.void_answers(transaction);
         }
-        self.check_earlier(transaction);
         forget_decidable(&mut self.decidable, transaction);
         if acknowledged {
             return self.decide_until_heard(transaction, addressed);
@@ -51,20 +50,19 @@ impl<C> MultiPartitionInitiator<C> {
         let active = self.active.remove(transaction);
         let active = active.expect("a decision belongs to a transaction");
         active.check_decision();
+        if active.waits_for > 0 {
+            self.check_earlier(transaction, &active);
+        }
         let (sent, runs, epochs) = (&mut self.sent, &self.runs, &self.epochs);
         let participants = active.participants.iter();
         addressed.extend(participants.map(|p| address(sent, runs, epochs, p.partition)));
         self.leave(transaction, active);
     }
 
-    /// Checks that all before a transaction at its partitions is decided: most often nothing is
-    /// left of it. What ends before its last round has run after each decision that was not
-    /// acknowledged yet.
-    fn check_earlier(&self, transaction: TransactionId) {
-        let active = self.get(transaction).expect("a decision belongs to a transaction");
-        if active.waits_for == 0 {
-            return;
-        }
+    /// Checks that all before a transaction at its partitions is decided, and not acknowledged yet:
+    /// what ends before its last round has run after each of these decisions.
+    #[cold]
+    fn check_earlier(&self, transaction: TransactionId, active: &Active) {
         for participant in active.participants.iter() {
             let queue = self.queues[participant.partition.index()].iter();
             for earlier in queue.take_while(|queued| **queued != transaction) {
@@ -79,6 +77,7 @@ impl<C> MultiPartitionInitiator<C> {
         let active = self.active.get_mut(transaction);
         let active = active.expect("a decision belongs to a transaction");
         active.check_decision();
+        assert_eq!(active.waits_for, 0, "every earlier transaction of its partitions is decided");
         if active.round == 0 {
             self.active.remove(transaction);
             return;
