@@ -459,7 +459,8 @@ fn a_host_that_is_to_join_forms_no_cluster_and_takes_no_place_that_is_taken() {
 
 #[test]
 fn a_host_whose_clock_is_off_ends_the_start_with_its_name() {
-    let cluster = Cluster::new(2, "--sites 1");
+    // The one that finds it ends; the other may not have heard why, and waits for it then.
+    let cluster = Cluster::new(2, "--sites 1 --option cluster_start_timeout_ms=3000");
     let mut hosts = [cluster.spawn(0), cluster.spawn_with(1, "60")];
     let said = hosts.each_mut().map(Host::wait);
     let named = said.iter().any(|(_, said)| {
