@@ -194,7 +194,8 @@ pub fn end_transactions<H: CoordinatorHost>(
     outputs: &mut Outputs<H>,
 ) {
     let before_us = host.now_us().saturating_sub(PATIENCE_US as i64);
-    host.coordinator().end_without(partitions, outputs);
+    // In this order: what waits for a decision that no log has yet is not decided without it.
     host.coordinator().fail_all(&cannot_serve(partitions), before_us, outputs);
+    host.coordinator().end_without(partitions, outputs);
     coordinator::carry_out(host, outputs);
 }

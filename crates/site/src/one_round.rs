@@ -325,7 +325,7 @@ impl OneRoundCall {
     }
 }
 
-/// Sorts a list after a place, and leaves one of each there.
+/// Sorts a list from a place on, and leaves one of each there.
 fn sort_from(list: &mut Vec<PartitionId>, from: usize) {
     list[from..].sort_unstable();
     let mut end = from;
