@@ -21,6 +21,10 @@ const REMIND_US: i64 = 60_000_000;
 /// up, in microseconds: the next start does it, too.
 const TIDY_PATIENCE_US: i64 = 10_000_000;
 
+/// How long a stop waits for the last file of a snapshot that counts, in microseconds: without it
+/// the next start replays the log.
+const FINISH_PATIENCE_US: i64 = 10_000_000;
+
 /// The stop of a host.
 #[derive(Default)]
 pub(super) struct Stop {
@@ -45,14 +49,19 @@ enum Ending {
     Saving(Origin),
     /// The snapshot is there. Until this time the host removes what is not needed any more.
     Tidying { origin: Origin, until_us: i64 },
+    /// Another host has ordered the stop, and the snapshot of this host counts already. Until this
+    /// time the host waits for the end of it.
+    Finishing { origin: Origin, until_us: i64 },
 }
 
 /// What follows from the end of the last snapshot.
 enum LastSnapshot {
     /// The host goes on.
     Nothing,
-    /// The host ends.
+    /// The host ends, and those with it whose copies it had saved.
     End(Origin),
+    /// This host ends. The others are asked by the host that ordered the stop.
+    EndAlone(Origin),
     /// The call is refused, and the host goes on.
     Refused(Origin, Failure),
 }
@@ -114,15 +123,24 @@ impl Stop {
         over.into_iter().map(|(origin, _)| origin).collect()
     }
 
-    /// The call whose stop waits for nothing any more.
-    fn take_end(&mut self, is_tidying: bool, now_us: i64) -> Option<Origin> {
-        match self.ending {
+    /// The end that waits for nothing any more.
+    fn take_end(&mut self, is_tidying: bool, now_us: i64) -> LastSnapshot {
+        let end = match self.ending {
             Ending::Tidying { origin, until_us } if !is_tidying || now_us >= until_us => {
-                self.ending = Ending::None;
-                Some(origin)
+                LastSnapshot::End(origin)
             }
-            _ => None,
-        }
+            Ending::Finishing { origin, until_us } if now_us >= until_us => {
+                LastSnapshot::EndAlone(origin)
+            }
+            _ => return LastSnapshot::Nothing,
+        };
+        self.ending = Ending::None;
+        end
+    }
+
+    /// The stop that another host has ordered waits for the snapshot of this host.
+    fn finish_snapshot(&mut self, origin: Origin, now_us: i64) {
+        self.ending = Ending::Finishing { origin, until_us: now_us + FINISH_PATIENCE_US };
     }
 
     /// Whether the snapshot of a stop begins now, given that nothing else is in its way.
@@ -143,7 +161,14 @@ impl Stop {
         is_tidying: bool,
         now_us: i64,
     ) -> LastSnapshot {
-        let Ending::Saving(origin) = self.ending else { return LastSnapshot::Nothing };
+        let origin = match self.ending {
+            Ending::Saving(origin) => origin,
+            Ending::Finishing { origin, .. } => {
+                self.ending = Ending::None;
+                return LastSnapshot::EndAlone(origin);
+            }
+            _ => return LastSnapshot::Nothing,
+        };
         self.ending = Ending::None;
         match result {
             Ok(()) if is_tidying => {
@@ -202,7 +227,7 @@ impl Control {
         }
         let number = match invocation.parameters.get(0) {
             None => {
-                self.end(origin);
+                self.end_without_saving(origin);
                 return Ok(());
             }
             Some(Ok(Parameter::Scalar(_, Datum::Int(number)))) => Some(number),
@@ -234,9 +259,8 @@ impl Control {
                  call @Shutdown or @CancelShutdown on the admin port"
             );
         }
-        if let Some(origin) = self.stop.take_end(self.is_tidying(), now_us) {
-            self.end_saved(origin);
-        }
+        let end = self.stop.take_end(self.is_tidying(), now_us);
+        self.follow_last_snapshot(end);
         for origin in self.stop.quiesced() {
             // Where the log has failed, the host is about to report that and stop.
             let _ = self.answer_status(origin);
@@ -259,10 +283,26 @@ impl Control {
     /// The snapshot after which the host ends is there, or cannot be had: then the host goes on.
     pub(super) fn last_snapshot_ended(&mut self, result: Result<(), String>) {
         let is_tidying = self.is_tidying();
-        match self.stop.snapshot_ended(result, is_tidying, clock::now_us()) {
+        let last = self.stop.snapshot_ended(result, is_tidying, clock::now_us());
+        self.follow_last_snapshot(last);
+    }
+
+    fn follow_last_snapshot(&mut self, last: LastSnapshot) {
+        match last {
             LastSnapshot::Nothing => {}
             LastSnapshot::End(origin) => self.end_saved(origin),
+            LastSnapshot::EndAlone(origin) => self.end(origin),
             LastSnapshot::Refused(origin, failure) => self.answer_failure(origin, &failure),
+        }
+    }
+
+    /// A stop without a snapshot, or the one that follows the snapshot of all hosts: that host
+    /// orders it when all have written their copies, and the last file of this one may be missing.
+    fn end_without_saving(&mut self, origin: Origin) {
+        let is_first = matches!(self.stop.ending, Ending::None);
+        match is_first && self.has_copies_that_count() {
+            true => self.stop.finish_snapshot(origin, clock::now_us()),
+            false => self.end(origin),
         }
     }
 
@@ -331,9 +371,27 @@ mod tests {
         assert!(!stop.begin_snapshot(true), "it begins once");
         let ended = stop.snapshot_ended(Ok(()), true, NOW_US);
         assert!(matches!(ended, LastSnapshot::Nothing));
-        assert_eq!(stop.take_end(true, NOW_US), None);
-        assert_eq!(stop.take_end(true, NOW_US + TIDY_PATIENCE_US), Some(origin()));
-        assert_eq!(stop.take_end(false, NOW_US), None, "it ends once");
+        assert!(matches!(stop.take_end(true, NOW_US), LastSnapshot::Nothing));
+        let ended = stop.take_end(true, NOW_US + TIDY_PATIENCE_US);
+        assert!(matches!(ended, LastSnapshot::End(_)));
+        assert!(matches!(stop.take_end(false, NOW_US), LastSnapshot::Nothing), "it ends once");
+    }
+
+    #[test]
+    fn a_stop_that_another_host_ordered_waits_for_the_last_file_of_its_snapshot() {
+        let late_us = NOW_US + FINISH_PATIENCE_US;
+        for result in [Ok(()), Err("full".to_string())] {
+            let mut stop = Stop::default();
+            stop.finish_snapshot(origin(), NOW_US);
+            assert!(!stop.begin_snapshot(true), "no other one begins");
+            assert!(matches!(stop.take_end(false, late_us - 1), LastSnapshot::Nothing));
+            let ended = stop.snapshot_ended(result, true, NOW_US);
+            assert!(matches!(ended, LastSnapshot::EndAlone(_)), "with a snapshot or without one");
+            assert!(matches!(stop.take_end(false, late_us), LastSnapshot::Nothing), "it ends once");
+        }
+        let mut stop = Stop::default();
+        stop.finish_snapshot(origin(), NOW_US);
+        assert!(matches!(stop.take_end(false, late_us), LastSnapshot::EndAlone(_)), "a slow disk");
     }
 
     #[test]

@@ -197,6 +197,13 @@ impl Control {
         }
     }
 
+    /// Whether a snapshot of this host counts whose last file its thread still writes.
+    pub(in crate::control) fn has_copies_that_count(&self) -> bool {
+        let running = self.snapshots.running.as_ref();
+        let copies = running.and_then(|running| running.copies.as_ref());
+        copies.is_some_and(|copies| copies.counts.load(Ordering::Acquire))
+    }
+
     /// All hosts have written theirs.
     pub(super) fn copies_count_at_all(&mut self, nonce: &str, others: BTreeSet<HostId>) {
         for host in others {
