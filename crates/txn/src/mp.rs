@@ -75,6 +75,8 @@ struct Waiting<C> {
 pub struct MultiPartitionInitiator<C> {
     clock: TransactionClock,
     waiting: VecDeque<Waiting<C>>,
+    /// Calls that began, and are kept elsewhere until they may be ordered again.
+    set_aside: usize,
     limits: MultiLimits,
     /// In order: ids of one clock only grow.
     active: GrowingMap<TransactionId, Active>,
@@ -99,6 +101,7 @@ impl<C> MultiPartitionInitiator<C> {
         MultiPartitionInitiator {
             clock: TransactionClock::new(PartitionId::MULTI),
             waiting: VecDeque::new(),
+            set_aside: 0,
             limits,
             active: GrowingMap::default(),
             queues: (0..partition_count).map(|_| VecDeque::new()).collect(),
@@ -120,7 +123,7 @@ impl<C> MultiPartitionInitiator<C> {
     /// # Errors
     /// Gives the call back when the queue is full; it is to be refused.
     pub fn submit(&mut self, call: C, exclusive: bool) -> Result<(), C> {
-        if self.waiting.len() >= self.limits.waiting {
+        if self.waiting.len() + self.set_aside >= self.limits.waiting {
             return Err(call);
         }
         self.waiting.push_back(Waiting { call, exclusive });

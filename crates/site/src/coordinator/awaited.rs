@@ -39,6 +39,11 @@ impl<O, C> AwaitedAnswer<O, C> {
         self.from.contains(&partition)
     }
 
+    /// Whether it is a call that is ordered again.
+    pub(super) fn is_repetition(&self) -> bool {
+        matches!(self.held, Held::Repetition(_))
+    }
+
     /// Whether as many can still acknowledge as are needed, which are some.
     pub(super) fn can_come(&self) -> bool {
         (1..=self.from.len()).contains(&self.needed)
@@ -107,7 +112,10 @@ impl<O, C: Clone> Coordinator<O, C> {
         let waits =
             self.awaits_durable_decisions && !voters.is_empty() && !self.faults.repeat_undecided();
         match waits {
-            true => self.keep(transaction, Held::Repetition(queued), (voters.to_vec(), 1)),
+            true => {
+                self.initiator.set_aside();
+                self.keep(transaction, Held::Repetition(queued), (voters.to_vec(), 1));
+            }
             false => self.initiator.resubmit(queued, false),
         }
         waits
@@ -141,7 +149,10 @@ impl<O, C: Clone> Coordinator<O, C> {
         {
             match awaited.held {
                 Held::Answer(answer) => outputs.push(answer),
-                Held::Repetition(queued) => self.initiator.resubmit(queued, false),
+                Held::Repetition(queued) => {
+                    self.initiator.end_set_aside();
+                    self.initiator.resubmit(queued, false);
+                }
             }
         }
     }
@@ -161,6 +172,7 @@ impl<O, C: Clone> Coordinator<O, C> {
                 outputs.push(match awaited.held {
                     Held::Answer(answer) => as_unknown(answer, &why()),
                     Held::Repetition(queued) => {
+                        self.initiator.end_set_aside();
                         failed_waiting(queued, &unknown("that it is undone", &why()))
                     }
                 });

@@ -35,6 +35,8 @@ impl<O, C: Clone> Coordinator<O, C> {
             assert!(self.awaits_durable_decisions, "answers wait for logs where there are logs");
             assert!(awaited.can_come(), "the acknowledgements that an answer waits for can come");
         }
+        let repeated = self.awaited.values().filter(|awaited| awaited.is_repetition()).count();
+        assert_eq!(repeated, self.initiator.set_aside_count(), "calls set aside are counted");
         assert!(
             !self.is_idle() || self.late.is_empty() && self.active.is_empty(),
             "an idle coordinator holds nothing back"

@@ -41,4 +41,40 @@ impl<C> MultiPartitionInitiator<C> {
     pub fn take_waiting(&mut self) -> Vec<C> {
         self.waiting.drain(..).map(|waiting| waiting.call).collect()
     }
+
+    /// A call that began will be ordered again later. It counts as one that waits until then.
+    pub fn set_aside(&mut self) {
+        self.set_aside += 1;
+    }
+
+    /// A call that was set aside may be ordered again ([`Self::resubmit`]), or never will be.
+    pub fn end_set_aside(&mut self) {
+        assert!(self.set_aside > 0, "a call that is set aside was counted");
+        self.set_aside -= 1;
+    }
+
+    /// Number of calls that are set aside.
+    pub fn set_aside_count(&self) -> usize {
+        self.set_aside
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::mp::{MultiLimits, MultiPartitionInitiator};
+
+    #[test]
+    fn a_call_that_is_set_aside_counts_as_one_that_waits() {
+        let mut initiator = MultiPartitionInitiator::new(2, MultiLimits { waiting: 2, active: 1 });
+        assert_eq!(initiator.submit("first", false), Ok(()));
+        initiator.set_aside();
+        initiator.check_invariants();
+        assert_eq!(initiator.submit("second", false), Err("second"), "two wait already");
+        initiator.end_set_aside();
+        initiator.resubmit("again", false);
+        initiator.check_invariants();
+        assert_eq!(initiator.submit("second", false), Err("second"));
+        assert_eq!(initiator.take_waiting(), ["again", "first"]);
+        assert_eq!(initiator.submit("second", false), Ok(()));
+    }
 }

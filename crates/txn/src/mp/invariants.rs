@@ -11,7 +11,8 @@ impl<C> MultiPartitionInitiator<C> {
     pub fn check_invariants(&self) {
         let (active, limit) = (self.active.len(), self.limits.active.max(1));
         assert!(active <= limit, "{active} transactions are in progress, the limit is {limit}");
-        let waiting = self.waiting.len();
+        // Each that is in progress may be ordered again.
+        let waiting = self.waiting.len() + self.set_aside + self.active.len();
         let limit = self.limits.waiting + self.limits.active.max(1);
         assert!(waiting <= limit, "{waiting} calls wait, those ordered again included: {limit}");
         assert!(self.spare_participants.len() <= SPARE_LISTS, "kept lists are within their limit");
