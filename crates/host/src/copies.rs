@@ -9,12 +9,15 @@
 //! With a command log a copy writes what it takes to the log of its host as well, which is for the
 //! surroundings ([`Copies::take_to_log`]). Where that is synchronous, receipts wait for it.
 
+mod followed;
+
 use crate::follower::codec::{CopyMessage, OfCopy};
 use crate::loading::{Attempt, LoadPart, NumberedPart};
 use crate::placement::Placement;
+use followed::{Followed, send, take_stream};
 use lockstep_txn::replica::{
-    CopyPlan, EpochHistory, FollowerStream, NotTaken, Piece, Receipt, Receipts, ReplicaFaults,
-    ReplicaStream, SealReport, Survivor, Taken, ToFollower, plan_takeover,
+    CopyPlan, EpochHistory, FollowerStream, Piece, Receipts, ReplicaFaults, ReplicaStream,
+    SealReport, Survivor, plan_takeover,
 };
 use lockstep_types::{HostId, PartitionId, ThreadId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -74,21 +77,6 @@ pub enum Wish {
     OutOfSync(PartitionId, HostId, u32),
 }
 
-/// A copy that follows.
-struct Followed {
-    stream: FollowerStream,
-    /// The site that applies it.
-    site: ThreadId,
-    /// The leader of the newest epoch that is known here.
-    leader: ThreadId,
-    /// That epoch.
-    epoch: u32,
-    /// Entries are applied only when all copies have them, because others may lead next.
-    waits_for_safe: bool,
-    /// Its entries go to a command log.
-    is_logged: bool,
-}
-
 /// A copy that is being loaded.
 #[derive(Debug, Clone, Copy)]
 struct Learned {
@@ -139,6 +127,8 @@ pub struct Copies {
     log_receipts: Option<Receipts>,
     /// Copies that were loaded, and the entry after which their logs go on.
     log_restarts: Vec<(PartitionId, u64)>,
+    /// Copies here answer reads.
+    answer_reads: bool,
     /// What other hosts have said, until the placement is known with which the host begins.
     waiting: Option<Vec<(HostId, OfCopy)>>,
     faults: ReplicaFaults,
@@ -171,6 +161,7 @@ impl Copies {
             to_log: Vec::new(),
             log_receipts: None,
             log_restarts: Vec::new(),
+            answer_reads: false,
             waiting: Some(Vec::new()),
             faults: ReplicaFaults::default(),
         }
@@ -204,7 +195,7 @@ impl Copies {
                     site,
                     leader: placement.leader_of(partition),
                     epoch,
-                    waits_for_safe: placement.followers_of(partition).len() > 1,
+                    waits_for_safe: self.waits_for_safe(placement.followers_of(partition).len()),
                     is_logged: start.is_some(),
                 };
                 self.followed.insert(partition, copy);
@@ -248,7 +239,7 @@ impl Copies {
         let start = logged.unwrap_or(CopyStart { end: log.0, receipts: Receipts::AtOnce });
         let mut stream = FollowerStream::after_leading(led, log, start.end, start.receipts);
         let report = stream.seal(epoch).expect("the epoch is later than the one that it led");
-        let (waits_for_safe, is_logged) = (followers.len() > 1, logged.is_some());
+        let (waits_for_safe, is_logged) = (self.waits_for_safe(followers.len()), logged.is_some());
         let copy = Followed { stream, site, leader, epoch, waits_for_safe, is_logged };
         self.followed.insert(partition, copy);
         match leader.host() == self.host {
@@ -282,6 +273,19 @@ impl Copies {
             copy.stream.note_durable(position.min(copy.stream.end()));
             self.touched.insert(partition);
         }
+    }
+
+    /// Copies here answer reads: they apply only what all copies of their partition have. The
+    /// leaders, which say what that is, know of it. It is to be said before the host begins.
+    pub fn answer_reads(&mut self) {
+        assert!(self.waiting.is_some(), "no copy has anything yet");
+        self.answer_reads = true;
+    }
+
+    /// Whether a copy applies only what is safe: because others may lead next, or because what it
+    /// has is read.
+    fn waits_for_safe(&self, followers: usize) -> bool {
+        followers > 1 || self.answer_reads
     }
 
     /// Breaks them, for the tests of the checks.
@@ -362,7 +366,7 @@ impl Copies {
             let mut stream = FollowerStream::new(epoch, position, history, receipts);
             stream.inject(self.faults);
             let Learned { site, leader } = learned;
-            let waits_for_safe = false;
+            let waits_for_safe = self.waits_for_safe(0);
             let copy = Followed { stream, site, leader, epoch, waits_for_safe, is_logged };
             self.followed.insert(partition, copy);
         }
@@ -476,7 +480,7 @@ impl Copies {
             return;
         }
         (copy.epoch, copy.leader) = (epoch, leader);
-        copy.waits_for_safe = followers.len() > 1;
+        copy.waits_for_safe = followers.len() > 1 || self.answer_reads;
         let Some(report) = copy.stream.seal(epoch) else { return };
         match leader.host() == self.host {
             true => self.take_report(partition, self.host, report, sends),
@@ -551,50 +555,4 @@ impl Copies {
     pub fn epoch_of(&self, partition: PartitionId) -> u32 {
         self.epochs[partition.index()]
     }
-}
-
-fn send(
-    sends: &mut Sends,
-    to: ThreadId,
-    (partition, copy): (PartitionId, HostId),
-    said: CopyMessage,
-) {
-    sends.push((to, ToThread::Copy(OfCopy { partition, copy, said })));
-}
-
-/// A message of the leader.
-fn take_stream(
-    followed: &mut Followed,
-    own: (PartitionId, HostId),
-    (message, digest): (ToFollower, Option<(u64, u64)>),
-    (sends, to_log): (&mut Sends, &mut Vec<(PartitionId, Piece)>),
-) -> Result<(), String> {
-    let Followed { stream, site, leader, epoch, waits_for_safe, is_logged } = followed;
-    if stream.is_sealed() && message.epoch == *epoch {
-        stream.follow(*epoch);
-    }
-    let piece = match stream.take(message) {
-        Taken::Append(piece) => {
-            to_log.extend(is_logged.then(|| (own.0, piece.clone())));
-            Some(piece)
-        }
-        Taken::Positions => None,
-        // Of an epoch that is over, or of one that this host hears of soon.
-        Taken::Repeated | Taken::Refused(NotTaken::OldEpoch { .. }) => return Ok(()),
-        Taken::Refused(NotTaken::Gap { .. }) => {
-            let after = Receipt { epoch: stream.epoch(), position: stream.reconnect() };
-            send(sends, *leader, own, CopyMessage::Resume(after));
-            return Ok(());
-        }
-        Taken::Refused(why) => {
-            return Err(format!("entries of partition {} that cannot follow: {why:?}", own.0));
-        }
-    };
-    let horizon = match waits_for_safe {
-        true => stream.settled().min(stream.safe()),
-        false => stream.settled(),
-    };
-    let piece = FollowedPiece { partition: own.0, piece, horizon, digest };
-    sends.push((*site, ToThread::Follow(piece)));
-    Ok(())
 }

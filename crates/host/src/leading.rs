@@ -25,6 +25,8 @@ pub struct Leading {
     settled: u64,
     /// The buffer of the entries of a round, for the next one.
     spare: Vec<u8>,
+    /// Copies answer reads.
+    copies_read: bool,
 }
 
 impl Leading {
@@ -44,7 +46,13 @@ impl Leading {
 
     /// Of a stream that is open.
     pub fn of(stream: ReplicaStream) -> Leading {
-        Leading { stream, digest: None, safe: 0, settled: 0, spare: Vec::new() }
+        let spare = Vec::new();
+        Leading { stream, digest: None, safe: 0, settled: 0, spare, copies_read: false }
+    }
+
+    /// The copies answer reads, and so wait until they hear of each entry that it is safe.
+    pub fn with_reads_at_copies(self, copies_read: bool) -> Leading {
+        Leading { copies_read, ..self }
     }
 
     /// Its sealed stream goes on in a later epoch, to these copies.
@@ -105,8 +113,9 @@ impl Leading {
             return false;
         }
         let settled = site.settled_sequence();
-        // Where there are several, a copy applies only what all of them have.
-        let is_safe_news = safe != self.safe && self.stream.followers().count() > 1;
+        // Where there are several, or they answer reads, a copy applies only what all of them have.
+        let waits = self.copies_read || self.stream.followers().count() > 1;
+        let is_safe_news = safe != self.safe && waits;
         let is_news = all && (settled != self.settled || self.digest.is_some() || is_safe_news);
         if is_logged || is_news {
             (self.safe, self.settled) = (safe, settled);

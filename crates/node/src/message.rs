@@ -412,6 +412,8 @@ pub enum Envelope {
     },
     /// A call of a procedure for a partition of the receiver's.
     Call(PartitionId, ForwardedCall),
+    /// A call that only reads, for the receiver's copy of a partition; not for other hosts.
+    ReadAtCopy(PartitionId, ForwardedCall),
     /// A call on its way to the row that a global index finds, for a partition of the receiver's.
     Via(ViaCall),
     /// An answer for one of the receiver's connections.

@@ -239,6 +239,13 @@ options! {
     max_copy_backlog_bytes: Bytes = 16 * MIB, 64 * 1_024, 1 << 40, "bytes",
         "Log entries that a copy of a partition has received and not applied; with more its \
          leader is slowed down.";
+    follower_reads: OnOff = 0, 0, 1, "0 or 1",
+        "With 1 and copies (--kfactor 1 or 2), a host that has a copy of a partition and does not \
+         lead it may answer calls of single-partition procedures that only read. The status text \
+         of such an answer gives the staleness; the same at all hosts.";
+    follower_read_staleness_ms: Milliseconds = 100, 1, 60_000, "ms",
+        "With follower_reads: how long ago a write may have been answered that such a read does \
+         not see. A call goes to the leader where the copy is not known to be as current as that.";
     max_unreceived_bytes: Bytes = 64 * MIB, 64 * 1_024, 1 << 40, "bytes",
         "Log entries of a partition that some copy has not received; with more the partition's \
          site reads nothing from its clients.";

@@ -188,6 +188,11 @@ impl<H, A, C: Clone> Site<H, A, C> {
         self.stopwatch = Some(stopwatch);
     }
 
+    /// Whether queries are timed.
+    pub fn has_stopwatch(&self) -> bool {
+        self.stopwatch.is_some()
+    }
+
     /// The statements of the next call are timed.
     pub fn lend_times(&mut self, times: Box<StatementTimes>) {
         self.database.lend_times(times);

@@ -20,13 +20,12 @@ use lockstep_host::follower::codec::OfCopy;
 use lockstep_host::hand_over::PlannedMove;
 use lockstep_host::loading::{Attempt, NumberedPart};
 use lockstep_host::placement::{ClusterPlacement, Placement};
-use lockstep_host::recovery::LoggedChange;
 use lockstep_host::schema::change::CatalogChange;
 use lockstep_host::several::CoordinatorCall;
 use lockstep_plan::Catalog;
-use lockstep_site::{FromPartition, Numbered, SchemaTask, SiteLimits};
+use lockstep_site::{FromPartition, Numbered};
 use lockstep_sql::Limits;
-use lockstep_types::{Failure as CallFailure, HashRing, HostId, Outcome, PartitionId, Status};
+use lockstep_types::{HashRing, HostId, Outcome, PartitionId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -43,10 +42,12 @@ mod lists;
 mod members;
 mod moves;
 mod network;
+mod reads;
 mod replica;
 mod report;
 mod rest;
 mod returns;
+mod shared;
 mod unavailable;
 
 use host::Host;
@@ -54,6 +55,7 @@ use judge::Judge;
 use members::{Done, Links};
 use network::Network;
 pub use report::{HostFaults, Report};
+use shared::Shared;
 
 /// Between two ticks of a host.
 const TICK_US: u64 = 10_000;
@@ -91,6 +93,25 @@ pub(crate) struct Answer {
     tables: Vec<u8>,
     /// The entry of the partition's log that it depends on.
     entry: u64,
+    /// A copy has answered whose data may be as old as this.
+    staleness_us: Option<u64>,
+}
+
+impl Answer {
+    fn new(call: usize, outcome: Outcome, tables: Vec<u8>) -> Answer {
+        Answer { call, outcome, tables, entry: 0, staleness_us: None }
+    }
+}
+
+/// What clients do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Work {
+    /// They move money.
+    Bank,
+    /// They also append to lists and read them.
+    Lists,
+    /// They move money, and copies answer reads.
+    Reads,
 }
 
 /// A message between sites, or from the links of a host to its sites.
@@ -150,60 +171,6 @@ enum Event {
     Change(usize),
 }
 
-/// What the hosts of a run have in common.
-struct Shared {
-    random: SeededRandom,
-    ring: HashRing,
-    limits: SiteLimits,
-    sql_limits: Limits,
-    catalogs: BTreeMap<u64, SimCatalog>,
-    /// Changes of the catalog, by version and text.
-    tasks: BTreeMap<(u64, Vec<u8>), Arc<SchemaTask<u64>>>,
-    natives: Natives,
-    /// The version with the schema of the workload.
-    first_version: u64,
-    /// By call, the host of its client, and what it asks for.
-    origins: Vec<HostId>,
-    requests: BTreeMap<usize, Request>,
-    answers: Vec<Answer>,
-    problem: Option<String>,
-    faults: HostFaults,
-    report: Report,
-}
-
-impl Shared {
-    fn origin_of(&self, call: usize) -> HostId {
-        self.origins[call]
-    }
-
-    fn refuse(&mut self, call: usize, why: &str) {
-        self.end(call, Status::ServerUnavailable, why);
-    }
-
-    /// Nobody knows what has become of a call.
-    fn unknown(&mut self, call: usize) {
-        self.end(call, Status::ResponseUnknown, "a host was lost");
-    }
-
-    fn end(&mut self, call: usize, status: Status, why: &str) {
-        self.fail(call, CallFailure::new(status, why));
-    }
-
-    fn fail(&mut self, call: usize, failure: CallFailure) {
-        let outcome = Outcome::failed(failure);
-        self.answers.push(Answer { call, outcome, tables: Vec::new(), entry: 0 });
-    }
-
-    fn problem(&mut self, problem: String) {
-        self.problem.get_or_insert(problem);
-    }
-
-    fn task(&self, change: &LoggedChange) -> Result<Arc<SchemaTask<u64>>, String> {
-        let key = (change.catalog_version, change.source.clone());
-        self.tasks.get(&key).cloned().ok_or_else(|| "a change that was not prepared".to_string())
-    }
-}
-
 /// A process.
 struct Process {
     run: u64,
@@ -250,7 +217,7 @@ struct Cluster {
 /// # Errors
 /// The first check that failed.
 pub fn run_seed(seed: u64, calls: usize, faults: HostFaults) -> Result<Report, Failure> {
-    run_cluster(Cluster::new(seed, faults, false), calls)
+    run_cluster(Cluster::new(seed, faults, Work::Bank), calls)
 }
 
 /// The same, and half of the calls append to lists and read them.
@@ -258,7 +225,15 @@ pub fn run_seed(seed: u64, calls: usize, faults: HostFaults) -> Result<Report, F
 /// # Errors
 /// The first check that failed.
 pub fn run_lists(seed: u64, calls: usize, faults: HostFaults) -> Result<Report, Failure> {
-    run_cluster(Cluster::new(seed, faults, true), calls)
+    run_cluster(Cluster::new(seed, faults, Work::Lists), calls)
+}
+
+/// As [`run_seed`], and copies answer reads.
+///
+/// # Errors
+/// The first check that failed.
+pub fn run_reads(seed: u64, calls: usize, faults: HostFaults) -> Result<Report, Failure> {
+    run_cluster(Cluster::new(seed, faults, Work::Reads), calls)
 }
 
 fn run_cluster(mut cluster: Cluster, calls: usize) -> Result<Report, Failure> {
@@ -275,7 +250,8 @@ fn run_cluster(mut cluster: Cluster, calls: usize) -> Result<Report, Failure> {
 }
 
 impl Cluster {
-    fn new(seed: u64, faults: HostFaults, has_lists: bool) -> Cluster {
+    fn new(seed: u64, faults: HostFaults, work: Work) -> Cluster {
+        let has_lists = work == Work::Lists;
         let mut random = SeededRandom::new(seed ^ 0x05e7_e7a1);
         let shape = begin::shape_of(&mut random);
         let placement = ClusterPlacement::first(&shape).expect("the shapes fit");
@@ -307,6 +283,7 @@ impl Cluster {
             requests: BTreeMap::new(),
             answers: Vec::new(),
             problem: None,
+            reads_bound_us: (work == Work::Reads).then(|| reads::bound_us(seed)),
             faults,
             report: Report::default(),
         };
@@ -510,6 +487,7 @@ impl Cluster {
     }
 
     fn judge_answers(&mut self) -> Result<(), String> {
+        self.judge.now_us = self.now_us;
         for answer in std::mem::take(&mut self.shared.answers) {
             self.judge.answer(&answer)?;
         }

@@ -41,6 +41,8 @@ const SHOW_EVERY: Duration = Duration::from_millis(200);
 
 /// Of the seeds of several hosts, one in as many runs with lists as well.
 const LISTS_ONE_IN: u64 = 4;
+/// Of the seeds of hosts, one in as many is also run with copies that answer reads.
+const READS_ONE_IN: u64 = 3;
 /// The share of transfers, in a thousand calls.
 const SHARES_PER_MILLE: [u64; 5] = [0, 10, 100, 500, 1000];
 
@@ -278,6 +280,9 @@ impl Counts {
         // The order of transactions is dear to find.
         if seed.is_multiple_of(LISTS_ONE_IN) {
             self.hosts.add(&hosts::run_lists(seed, calls / 2, sound)?);
+        }
+        if seed % READS_ONE_IN == 1 {
+            self.hosts.add(&hosts::run_reads(seed, calls / 2, sound)?);
         }
         Ok(())
     }

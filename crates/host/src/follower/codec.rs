@@ -16,6 +16,8 @@
 //! loaded  := attempt | number
 //! again   := attempt
 //! kept    := attempt
+//! asked   := time
+//! position := time | position
 //! attempt := incarnation | epoch | number
 //! ```
 
@@ -64,6 +66,12 @@ pub enum CopyMessage {
     /// From the copy: a start of its host begins with what it has loaded in an attempt, which is
     /// durable.
     Kept(Attempt),
+    /// From a copy that answers reads, at a time of its own clock in microseconds: how far is the
+    /// log?
+    AskPosition(u64),
+    /// From the leader: all that was answered before that time is in the entries up to here, which
+    /// are safe.
+    Position(u64, u64),
 }
 
 const STREAM: u8 = 1;
@@ -75,6 +83,8 @@ const LOAD: u8 = 6;
 const LOADED: u8 = 7;
 const LOAD_AGAIN: u8 = 8;
 const KEPT: u8 = 9;
+const ASK_POSITION: u8 = 10;
+const POSITION: u8 = 11;
 const LOAD_HEAD: u8 = 1;
 const LOAD_ROWS: u8 = 2;
 const LOAD_END: u8 = 3;
@@ -92,6 +102,8 @@ pub fn write(out: &mut Vec<u8>, message: &OfCopy) {
         CopyMessage::Loaded(..) => LOADED,
         CopyMessage::LoadAgain(_) => LOAD_AGAIN,
         CopyMessage::Kept(_) => KEPT,
+        CopyMessage::AskPosition(_) => ASK_POSITION,
+        CopyMessage::Position(..) => POSITION,
     });
     out.put_varint(partition.0.into());
     out.put_varint(copy.0.into());
@@ -128,6 +140,11 @@ pub fn write(out: &mut Vec<u8>, message: &OfCopy) {
         CopyMessage::Loaded(attempt, number) => {
             put_attempt(out, *attempt);
             out.put_varint((*number).into());
+        }
+        CopyMessage::AskPosition(asked_us) => out.put_varint(*asked_us),
+        CopyMessage::Position(asked_us, position) => {
+            out.put_varint(*asked_us);
+            out.put_varint(*position);
         }
     }
 }
@@ -219,6 +236,8 @@ pub fn read(reader: &mut ByteReader<'_>, partition_count: u32) -> Read<OfCopy> {
         LOADED => CopyMessage::Loaded(read_attempt(reader)?, read_number(reader, "part")?),
         LOAD_AGAIN => CopyMessage::LoadAgain(read_attempt(reader)?),
         KEPT => CopyMessage::Kept(read_attempt(reader)?),
+        ASK_POSITION => CopyMessage::AskPosition(reader.varint()?),
+        POSITION => CopyMessage::Position(reader.varint()?, reader.varint()?),
         other => return Err(MessageError::Unknown("a message of a copy of kind", other.into())),
     };
     Ok(OfCopy { partition: PartitionId(partition), copy, said })
@@ -331,6 +350,8 @@ mod tests {
             CopyMessage::Loaded(attempt, 3),
             CopyMessage::LoadAgain(attempt),
             CopyMessage::Kept(attempt),
+            CopyMessage::AskPosition(1 << 50),
+            CopyMessage::Position(1 << 50, 14),
         ]
     }
 

@@ -14,6 +14,7 @@
 pub mod codec;
 mod digests;
 mod promotion;
+mod reads;
 mod snapshot;
 #[cfg(test)]
 mod tests;
@@ -32,6 +33,7 @@ use lockstep_txn::log_entry::{Entry, EntryBody, LoggedPart};
 use lockstep_txn::replica::Piece;
 use lockstep_txn::{EntryHeader, EntryReader};
 use lockstep_types::{PartitionId, TransactionId};
+use reads::Staleness;
 use snapshot::AwaitedSnapshot;
 use std::collections::VecDeque;
 use std::fmt;
@@ -101,6 +103,7 @@ pub struct Follower<H, A, C> {
     stopped_at: Option<TransactionId>,
     digests: DigestTrail,
     snapshot: AwaitedSnapshot,
+    staleness: Staleness,
     faults: ReplayFaults,
 }
 
@@ -129,6 +132,7 @@ impl<H, A, C: Clone> Follower<H, A, C> {
             stopped_at: None,
             digests: DigestTrail::new(position),
             snapshot: AwaitedSnapshot::default(),
+            staleness: Staleness::default(),
             faults: ReplayFaults::default(),
         }
     }

@@ -104,3 +104,27 @@ fn digests_are_compared_by_position_and_a_difference_names_what_ran() {
          the same (E, F)"
     );
 }
+
+#[test]
+fn nothing_is_read_between_two_entries_of_a_transaction_that_is_committed() {
+    let mut log = LogBuffer::new(OWN, LogSource::of_run(1), 0);
+    fragments(&mut log, &multi(1));
+    fragments(&mut log, &multi(1));
+    let mut body = Vec::new();
+    put_commit(&mut body, [WriterRound { partition: OWN, round: 2 }].into_iter());
+    log.append(&multi(1), EntryKind::Commit, &body);
+    let bytes = log.bytes().to_vec();
+    let (mut verdicts, mut reader) = (Verdicts::new(4), EntryReader::new(&bytes));
+    let mut entries = Vec::new();
+    while let Some(entry) = reader.read().expect("it is sound") {
+        // Before the commit has come nothing of it is applied.
+        assert!(verdicts.are_whole());
+        verdicts.note(&entry, 1);
+        entries.push(entry);
+    }
+    for entry in &entries {
+        assert!(!verdicts.are_whole(), "one of its entries may be applied, and another one not");
+        verdicts.pass(entry);
+    }
+    assert!(verdicts.are_whole());
+}

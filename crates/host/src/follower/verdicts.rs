@@ -147,6 +147,11 @@ impl Verdicts {
         open.map(|(transaction, _)| *transaction)
     }
 
+    /// Whether no transaction is committed of which entries may be applied and others not.
+    pub(super) fn are_whole(&self) -> bool {
+        self.decisions.values().all(|decision| *decision != Some(true))
+    }
+
     /// The latest transaction that was noted.
     pub(super) fn last(&self) -> TransactionId {
         self.last

@@ -197,6 +197,10 @@ impl Links {
         let peers = (0..).zip(&membership.addresses).map(peer).collect::<Result<_, _>>();
         let peers = peers.map_err(io::Error::other)?;
         let members = Membership::new(&membership, Arc::clone(&parts.facts), parts.raft);
+        let mut copies = Copies::waiting(placement.host());
+        if parts.facts.options.follower_reads.is_on() {
+            copies.answer_reads();
+        }
         let links = Links {
             poll: parts.poll,
             bell: parts.bell,
@@ -208,7 +212,7 @@ impl Links {
             newcomers: Vec::new(),
             starters: Starters::default(),
             sites: placement.site_count(),
-            copies: Copies::waiting(placement.host()),
+            copies,
             led_logs: SiteLogs::new(),
             logs: FollowerLogs::default(),
             waiting_logs: parts.logs,

@@ -11,7 +11,7 @@ const CREATED: &str = "created_ms=";
 /// Before the number of the placement that the host goes by.
 const PLACEMENT: &str = "placement=";
 /// What a witness has none of, and so is not compared with it.
-const OF_HOSTS_ALONE: [&str; 3] = ["sites", "partitions_per_site", "kfactor"];
+const OF_HOSTS_ALONE: [&str; 4] = ["sites", "partitions_per_site", "kfactor", "follower_reads"];
 /// The line of a witness in place of the number of sites.
 const NO_SITES: &str = "sites=0";
 /// The name of what is kept, and its value where nothing is.
@@ -45,6 +45,8 @@ pub struct ClusterTerms {
     /// The times of the control plane that hosts count on at each other, in milliseconds: of
     /// heartbeats, of suspicion and of leases.
     pub times_ms: [u64; 3],
+    /// Copies answer reads.
+    pub follower_reads: bool,
     /// Whether hosts keep their data, and how.
     pub durability: Option<Durability>,
 }
@@ -67,6 +69,7 @@ impl ClusterTerms {
             partitions_per_site: options.partitions_per_site.to_u32(),
             kfactor,
             times_ms: [heartbeat_interval_ms.get(), suspect_after_ms.get(), lease_ms.get()],
+            follower_reads: options.follower_reads.is_on(),
             durability: None,
         }
     }
@@ -105,7 +108,7 @@ impl ClusterTerms {
 
     fn fields(&self) -> Vec<(&'static str, String)> {
         let [heartbeat_interval_ms, suspect_after_ms, lease_ms] = self.times_ms;
-        let numbers: [(&'static str, u64); 8] = [
+        let numbers: [(&'static str, u64); 9] = [
             ("witnesses", self.witnesses.into()),
             ("hosts", self.hosts.into()),
             ("sites", self.sites.into()),
@@ -114,6 +117,7 @@ impl ClusterTerms {
             ("heartbeat_interval_ms", heartbeat_interval_ms),
             ("suspect_after_ms", suspect_after_ms),
             ("lease_ms", lease_ms),
+            ("follower_reads", self.follower_reads.into()),
         ];
         let kept = self.durability.map_or(IN_MEMORY.to_string(), |kept| kept.to_string());
         let numbers = numbers.into_iter().map(|(name, number)| (name, number.to_string()));

@@ -87,13 +87,8 @@ impl Shard {
             Destination::Partition(partition) => match self.replicas.slot_of(partition) {
                 Some(slot) => self.call_here(slot, origin, &invocation, body, output),
                 None => {
-                    let copy = self.buffers.copy_of(body);
-                    let thread = self.thread_of(partition);
-                    let at = At::Host(thread.host());
-                    let origin = self.count_outstanding(origin, PARTITION_WEIGHT, at);
-                    let call = ForwardedCall { origin, body: copy };
-                    self.send(thread, Envelope::Call(partition, call));
-                    Taken::Pending
+                    let reads = procedure.definition.read_only;
+                    self.call_elsewhere(partition, origin, (&invocation, body), reads, output)
                 }
             },
             Destination::Via(index, key) => {

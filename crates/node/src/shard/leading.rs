@@ -74,6 +74,10 @@ impl Shard {
                 self.note_load_taken(slot, copy, (attempt, number));
             }
             CopyMessage::Kept(attempt) => self.note_kept(slot, copy, attempt),
+            CopyMessage::AskPosition(asked_us) => self.tell_position(slot, copy, asked_us),
+            CopyMessage::Position(asked_us, position) => {
+                self.note_position(slot, asked_us, position);
+            }
             CopyMessage::Stream(..)
             | CopyMessage::Sealed(_)
             | CopyMessage::Load(_)

@@ -17,6 +17,7 @@ mod bytes;
 mod calls;
 mod connections;
 mod coordinator;
+mod copy_reads;
 mod deferred;
 mod drain;
 mod facts;
@@ -471,6 +472,7 @@ impl Shard {
             Envelope::Push(frames) => self.push_to_subscribers(&frames),
             Envelope::SnapshotLane(partition, lane) => self.take_lane(partition, lane),
             Envelope::CopiesKept => self.copies_are_kept(),
+            Envelope::ReadAtCopy(partition, call) => self.read_at_copy(partition, call),
             Envelope::Catalog(catalog) => self.take_catalog(catalog),
             Envelope::Task(body) => self.task_call(&body),
             Envelope::Copy(message) => self.copy_said(*message),

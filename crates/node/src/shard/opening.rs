@@ -151,7 +151,9 @@ impl Shard {
         let stream = ReplicaStream::open(epoch, end, history, &followers, suffix, limits);
         let own = (self.placement.host(), end);
         let replica = &mut self.replicas[slot];
-        replica.leading = Some(Box::new(Leading::of(stream)));
+        let copies_read = self.facts.options.follower_reads.is_on();
+        let leading = Leading::of(stream).with_reads_at_copies(copies_read);
+        replica.leading = Some(Box::new(leading));
         replica.log = site_log;
         replica.gate = Gate::of_copies(own, replica.log.as_ref(), &followers);
         let pending = PendingOpening { promotion, catalog, change, epoch, in_sync, has_failed };

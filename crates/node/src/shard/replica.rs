@@ -107,9 +107,10 @@ impl Replica {
         let partition = site.partition();
         site.set_stopwatch(clock::stopwatch_for(&facts.callers), clock::monotonic_ns);
         let limits = replica_limits(facts);
-        let leading = placement
-            .is_replicated()
-            .then(|| Box::new(Leading::first((partition, site.log_sequence()), placement, limits)));
+        let leading = placement.is_replicated().then(|| {
+            let leading = Leading::first((partition, site.log_sequence()), placement, limits);
+            Box::new(leading.with_reads_at_copies(facts.options.follower_reads.is_on()))
+        });
         // Where the partitions of other hosts are brought back elsewhere, a log has what they gave.
         site.set_followed(leading.is_some() || log.is_some() && placement.hosts().count() > 1);
         // The digest of changes tells its position in the log.

@@ -15,6 +15,7 @@ mod durability;
 mod effects;
 mod failed_writes;
 mod floats;
+mod follower_reads;
 mod formats;
 mod frames;
 mod full_disk;

@@ -34,6 +34,21 @@ impl<H, A, C: Clone> Site<H, A, C> {
         self.replayed_without.is_some()
     }
 
+    /// A call that only reads follows, between two entries: it runs with the limits of the host.
+    pub fn begin_read(&mut self) {
+        assert!(self.is_idle() && !self.database.has_undo(), "a copy is read between entries");
+        let limits = self.replayed_without.take().expect("entries run here");
+        self.replayed_without = Some(self.database.set_limits(limits));
+    }
+
+    /// The read has ended: entries follow, without limits again.
+    pub fn end_read(&mut self) {
+        assert!(!self.database.has_undo(), "a read changes nothing");
+        let none = self.replayed_without.take().expect("entries run here");
+        self.replayed_without = Some(self.database.set_limits(none));
+        self.limit_time(None);
+    }
+
     /// Runs what a committed transaction did here in one round.
     ///
     /// # Errors

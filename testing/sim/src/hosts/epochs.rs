@@ -165,7 +165,8 @@ impl Host {
         let stream = ReplicaStream::open(epoch, end, history, &followers, suffix, STREAM_LIMITS);
         let copies: Vec<(HostId, u64)> =
             followers.iter().copied().chain([(self.id, end)]).collect();
-        replica.leading = Some(Leading::of(stream));
+        let leading = Leading::of(stream);
+        replica.leading = Some(leading.with_reads_at_copies(shared.reads_bound_us.is_some()));
         replica.gate = Gate::new(SafePosition::of_copies(&copies));
         replica.opening = Some(Pending { promotion, version, change, epoch, in_sync });
         self.send_to_copies(partition);

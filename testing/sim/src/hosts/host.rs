@@ -176,6 +176,11 @@ impl Host {
             {
                 return;
             }
+            Planned::Partition(partition, work)
+                if self.read_at_copy((call, partition), &work, shared) =>
+            {
+                return;
+            }
             Planned::Partition(partition, work) => {
                 only = Some(partition);
                 let leader = self.placement.leader_of(partition).host();
@@ -326,8 +331,7 @@ impl Host {
     }
 
     fn refuse_by_message(&mut self, call: usize, failure: Failure, shared: &Shared) {
-        let (outcome, tables) = (Outcome::failed(failure), Vec::new());
-        let answer = Answer { call, outcome, tables, entry: 0 };
+        let answer = Answer::new(call, Outcome::failed(failure), Vec::new());
         self.send(shared.origin_of(call), Said::Answer(Box::new(answer)));
     }
 
@@ -496,7 +500,7 @@ impl HostTime for Of<'_> {
 
 impl Of<'_> {
     fn answer(&mut self, call: usize, outcome: Outcome, tables: Vec<u8>) {
-        let answer = Answer { call, outcome, tables, entry: 0 };
+        let answer = Answer::new(call, outcome, tables);
         self.host.send(self.shared.origin_of(call), Said::Answer(Box::new(answer)));
     }
 

@@ -31,6 +31,8 @@ END;
 ";
 
 const MONEY: i64 = 1000;
+/// Clocks of hosts go wrong by less than one part in this.
+const DRIFT_DIVISOR: u64 = 50;
 
 /// What a call does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,6 +93,10 @@ pub(super) struct Judge {
     answered: Vec<i64>,
     begun: Vec<i64>,
     seen: Vec<i64>,
+    /// By account, when the changes were answered.
+    answered_us: Vec<Vec<u64>>,
+    /// When what is judged was answered.
+    pub(super) now_us: u64,
     /// What reads of all accounts have found, by the sum of versions.
     found: BTreeMap<i64, Vec<i64>>,
     /// By account.
@@ -117,6 +123,8 @@ impl Judge {
             answered: zeros.clone(),
             begun: zeros.clone(),
             seen: zeros,
+            answered_us: vec![Vec::new(); accounts as usize],
+            now_us: 0,
             found: BTreeMap::new(),
             codes: vec![Code::default(); accounts as usize],
             found_codes: BTreeMap::new(),
@@ -311,11 +319,18 @@ impl Judge {
             Kind::Schema | Kind::Load | Kind::Change => Ok(()),
             Kind::Broken => Err(format!("call {call} broke a key and passed")),
             Kind::Move(from, to) => {
-                self.answered[from as usize] += 1;
-                self.answered[to as usize] += 1;
+                for account in [from as usize, to as usize] {
+                    self.answered[account] += 1;
+                    self.answered_us[account].push(self.now_us);
+                }
                 Ok(())
             }
-            Kind::ReadOne(account) => self.judge_versions(call, &rows(), &[account]),
+            Kind::ReadOne(account) => {
+                if let Some(staleness_us) = answer.staleness_us {
+                    self.allow_stale(call, account as usize, staleness_us);
+                }
+                self.judge_versions(call, &rows(), &[account])
+            }
             Kind::ReadAll => {
                 let (rows, all) = (rows(), (0..self.accounts).collect::<Vec<i64>>());
                 self.judge_versions(call, &rows, &all)?;
@@ -332,6 +347,14 @@ impl Judge {
                 Ok(())
             }
         }
+    }
+
+    /// A copy has answered just now, whose data may be as old as this by the clock of its host: it
+    /// has what was answered before.
+    fn allow_stale(&mut self, call: usize, account: usize, staleness_us: u64) {
+        let since_us = self.now_us.saturating_sub(staleness_us + staleness_us / DRIFT_DIVISOR + 1);
+        let before = self.answered_us[account].partition_point(|at_us| *at_us < since_us);
+        self.calls[call].least[account] = before as i64;
     }
 
     fn judge_versions(

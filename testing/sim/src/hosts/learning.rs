@@ -290,6 +290,12 @@ impl Host {
             | CopyMessage::Load(_)
             | CopyMessage::LoadAgain(_)
             | CopyMessage::Kept(_) => unreachable!("they are for the links, or of a log"),
+            CopyMessage::AskPosition(asked_us) => {
+                self.tell_position((partition, copy), asked_us, shared);
+            }
+            CopyMessage::Position(asked_us, position) => {
+                self.note_position(partition, asked_us, position, shared);
+            }
             CopyMessage::AskLoad(ask) => self.ask_load(partition, copy, ask),
             CopyMessage::Loaded(attempt, number) => {
                 self.note_load_taken(partition, copy, (attempt, number));

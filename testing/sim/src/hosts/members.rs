@@ -3,7 +3,7 @@
 
 use super::host::Host;
 use super::network::Clock;
-use super::{HostFaults, Said, Shared};
+use super::{Said, Shared};
 use lockstep_cluster::{
     Agreement, ClusterState, Command, Control, ControlEvent, Epoch, Event, HostDescription,
     Incarnation, MemberConfig, Now, Options, Outgoing, Shape,
@@ -15,6 +15,7 @@ use lockstep_host::other_host::OtherHost;
 use lockstep_host::placement::{ClusterPlacement, Placement};
 use lockstep_host::serving::{Serving, Turn};
 use lockstep_types::{HostId, PartitionId, ThreadId};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// How long a host waits that was put out, before it begins again.
@@ -82,8 +83,9 @@ impl Links {
         (shape, options, run): (Shape, Options, u64),
         clock: Clock,
         (seed, true_us): (u64, u64),
-        faults: HostFaults,
+        shared: &Shared,
     ) -> Links {
+        let faults = shared.faults;
         let host = placement.host();
         let config = MemberConfig {
             description: HostDescription {
@@ -104,10 +106,14 @@ impl Links {
         };
         let (us, wall_us) = clock.at(true_us);
         let control = Control::new(config, None, Now { us, wall_us });
-        let mut copies = match run {
-            1 => Copies::new(placement),
-            _ => Copies::waiting(host),
-        };
+        let mut copies = Copies::waiting(host);
+        if shared.reads_bound_us.is_some() {
+            copies.answer_reads();
+        }
+        if run == 1 {
+            let begun = copies.begin(placement, &BTreeMap::new(), &mut Vec::new());
+            begun.expect("nobody has said anything");
+        }
         copies.inject(faults.streams);
         let other = |_| Other { session: (run == 1).then_some(0), host: OtherHost::default() };
         Links {

@@ -115,6 +115,7 @@ impl Replica {
         site.continue_in_epoch(placement.epoch_of(partition), &in_sync, now_us);
         let copies: Vec<(HostId, u64)> = in_sync.iter().map(|host| (*host, 0)).collect();
         let leading = Leading::first((partition, 0), placement, STREAM_LIMITS);
+        let leading = leading.with_reads_at_copies(shared.reads_bound_us.is_some());
         replica(site, Gate::new(SafePosition::of_copies(&copies)), Some(leading), None)
     }
 
@@ -220,7 +221,7 @@ impl At<'_> {
         if outcome.failure.is_some() {
             tables.clear();
         }
-        Answer { call: call.call, outcome, tables, entry: replica.position() }
+        Answer { entry: replica.position(), ..Answer::new(call.call, outcome, tables) }
     }
 
     fn answer(&mut self, answer: Answer) {

@@ -23,6 +23,8 @@ pub struct HostFaults {
     pub shrink_without_epoch: bool,
     /// A leader that is to be moved goes on to take calls, also when its stream is sealed.
     pub run_after_seal: bool,
+    /// A copy takes its data for current as soon as the leader has said how far the log is.
+    pub read_before_applied: bool,
 }
 
 /// What a run did, or several.
@@ -109,10 +111,14 @@ pub struct Report {
     pub stuck: u64,
     /// Edges of the order of transactions over lists.
     pub edges: u64,
+    /// Reads that copies have answered, and those that they left to leaders.
+    pub reads_at_copies: u64,
+    /// See `reads_at_copies`.
+    pub reads_too_stale: u64,
 }
 
 impl Report {
-    fn numbers(&mut self) -> [&mut u64; 40] {
+    fn numbers(&mut self) -> [&mut u64; 42] {
         [
             &mut self.answered,
             &mut self.failed,
@@ -154,6 +160,8 @@ impl Report {
             &mut self.returned_leaders,
             &mut self.stuck,
             &mut self.edges,
+            &mut self.reads_at_copies,
+            &mut self.reads_too_stale,
         ]
     }
 
@@ -181,7 +189,8 @@ impl fmt::Display for Report {
              again by themselves, {} started again, {} joined; \
              {} loads of copies begun, {} of them again, {} too slow, {} ended, {} copies in sync \
              again, {} at hosts that stayed, {} leaders at hosts that came back; {} runs lost too \
-             much; {} edges between transactions over lists without a cycle",
+             much; {} edges between transactions over lists without a cycle; {} reads \
+             answered by copies, {} left to leaders",
             self.answered,
             self.failed,
             self.unknown,
@@ -221,7 +230,9 @@ impl fmt::Display for Report {
             self.reloads,
             self.returned_leaders,
             self.stuck,
-            self.edges
+            self.edges,
+            self.reads_at_copies,
+            self.reads_too_stale
         )
     }
 }

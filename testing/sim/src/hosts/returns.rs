@@ -71,7 +71,7 @@ impl Cluster {
         let (_, wall_us) = clock.at(self.now_us);
         let of = (self.shape, options, run);
         let times = (self.seed, self.now_us);
-        let links = Links::new(&placement, of, clock, times, self.shared.faults);
+        let links = Links::new(&placement, of, clock, times, &self.shared);
         let host = match run {
             1 => Host::new(placement, &self.shared, wall_us as i64),
             _ => Host::joining(placement, &self.shared, run, wall_us as i64),

@@ -2,7 +2,7 @@
 //! must notice.
 
 use super::kept_seeds;
-use lockstep_sim::hosts::{HostFaults, Report, run_lists, run_seed};
+use lockstep_sim::hosts::{HostFaults, Report, run_lists, run_reads, run_seed};
 use lockstep_sim::{Failure, Faults, ReplicaFaults};
 
 const CALLS: usize = 300;
@@ -50,9 +50,31 @@ fn transactions_over_lists_have_an_order_whichever_host_is_lost() {
 }
 
 #[test]
+fn copies_answer_reads_that_are_no_staler_than_they_say() {
+    let mut sum = Report::default();
+    for seed in 1..=150 {
+        let report = run_reads(seed, CALLS, HostFaults::default());
+        sum.add(&report.unwrap_or_else(|failure| panic!("{failure}")));
+    }
+    println!("{sum}");
+    assert!(sum.reads_at_copies > 1_000 && sum.reads_too_stale > 1_000, "{sum:?}");
+    assert!(sum.leaders > 30 && sum.moved > 30 && sum.returned_leaders > 50, "{sum:?}");
+}
+
+#[test]
+fn reads_at_copies_that_are_staler_than_they_say_are_caught() {
+    let faults = HostFaults { read_before_applied: true, ..HostFaults::default() };
+    let found = (1..=3_000).find_map(|seed| {
+        let failure = run_reads(seed, CALLS, faults).err()?.to_string();
+        failure.contains("found version").then_some(failure)
+    });
+    assert!(found.is_some(), "read_before_applied goes unnoticed");
+}
+
+#[test]
 fn the_same_seed_gives_the_same_run_of_hosts() {
     for seed in [5, 77] {
-        for run in [run_seed, run_lists] {
+        for run in [run_seed, run_lists, run_reads] {
             let run = || run(seed, CALLS, HostFaults::default());
             let first = run().unwrap_or_else(|failure| panic!("{failure}"));
             assert_eq!(first, run().unwrap_or_else(|failure| panic!("{failure}")));
