@@ -14,6 +14,7 @@ pub mod clock;
 pub mod codec;
 mod connection;
 mod control;
+mod crossing;
 pub mod embedded;
 mod execution;
 pub mod inner_load;

@@ -210,7 +210,7 @@ impl<M: Crossing> Outbox<M> {
     }
 
     /// The thread of this host to which a message goes, and its form there.
-    #[cold]
+    #[inline]
     fn by_links(&self, to: ThreadId, message: M) -> (ThreadId, M) {
         (self.own.links, message.to_other_host(to))
     }

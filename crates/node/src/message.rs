@@ -1,10 +1,8 @@
 //! What the threads of a host send each other.
 
 use crate::catalog::HostCatalog;
-use crate::codec::write_message;
 use crate::connection::ConnectionKey;
 use crate::log::SiteLog;
-use crate::mailbox::Crossing;
 use crate::snapshot::lane::SiteLane;
 use crate::statistics::ThreadSnapshot;
 use lockstep_base::prefetch;
@@ -529,17 +527,6 @@ impl Envelope {
     #[inline]
     pub fn goes_on(&self) -> bool {
         matches!(self, Envelope::Via(_) | Envelope::AdHoc(..))
-    }
-}
-
-impl Crossing for Envelope {
-    #[cold]
-    fn to_other_host(self, to: ThreadId) -> Envelope {
-        let (is_urgent, mut bytes) = (self.is_urgent(), Vec::new());
-        let has_byte_form = write_message(&mut bytes, &self);
-        assert!(has_byte_form, "what goes to other hosts has a byte form");
-        let epoch = self.goes_on().then_some(0);
-        Envelope::Outgoing(Box::new(HostMessage { peer: to, is_urgent, epoch, bytes }))
     }
 }
 

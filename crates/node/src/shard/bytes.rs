@@ -54,7 +54,7 @@ impl Shard {
     }
 
     /// A message of another host arrived, which may be anything.
-    #[cold]
+    #[inline(never)]
     pub(super) fn take_incoming(&mut self, message: Box<HostMessage>) {
         let waits = |epoch| waits_for_placement(epoch, &self.placement);
         if message.epoch.is_some_and(waits) {

@@ -9,6 +9,7 @@ use lockstep_base::elapsed::Elapsed;
 use lockstep_base::map::FixedHashMap;
 use lockstep_host::placement::Placement;
 use lockstep_types::{Failure, HostId, Status};
+use std::collections::hash_map::Entry;
 use std::sync::atomic::Ordering;
 
 /// In the weight of a call: it is noted here.
@@ -29,30 +30,67 @@ pub(super) enum At {
 /// A call, as its connection and its client name it; a client may use a number twice.
 type Name = (ConnectionKey, i64);
 
+/// The calls of one name: one almost always, which takes no memory of its own.
+enum Named {
+    One((At, Origin)),
+    /// At least two.
+    Several(Vec<(At, Origin)>),
+}
+
+impl Named {
+    fn add(&mut self, call: (At, Origin)) {
+        match self {
+            Named::One(first) => *self = Named::Several(vec![*first, call]),
+            Named::Several(calls) => calls.push(call),
+        }
+    }
+
+    /// Takes those that are wanted, in order. What is left, if any is.
+    fn take(self, mut takes: impl FnMut(&(At, Origin)) -> bool) -> Option<Named> {
+        match self {
+            Named::One(call) => (!takes(&call)).then_some(Named::One(call)),
+            Named::Several(mut calls) => {
+                calls.retain(|call| !takes(call));
+                match calls.len() {
+                    0 => None,
+                    1 => Some(Named::One(calls[0])),
+                    _ => Some(Named::Several(calls)),
+                }
+            }
+        }
+    }
+}
+
 /// The calls that are at other hosts.
 #[derive(Default)]
 pub(super) struct HandedCalls {
-    calls: FixedHashMap<Name, Vec<(At, Origin)>>,
+    calls: FixedHashMap<Name, Named>,
 }
 
 impl HandedCalls {
     fn note(&mut self, origin: Origin, at: At) {
         let name = (origin.connection, origin.handle);
-        self.calls.entry(name).or_default().push((at, origin));
+        match self.calls.entry(name) {
+            Entry::Vacant(free) => drop(free.insert(Named::One((at, origin)))),
+            Entry::Occupied(mut before) => before.get_mut().add((at, origin)),
+        }
     }
 
     /// An answer has come; false if nobody waits for it any more.
     fn take(&mut self, origin: &Origin) -> bool {
         let name = (origin.connection, origin.handle);
-        let Some(calls) = self.calls.get_mut(&name) else { return false };
+        let Some(calls) = self.calls.remove(&name) else { return false };
         // The answer to a call that has ended as unknown is not that to a later one of its number.
-        let place = calls.iter().position(|(_, call)| call.arrived_us == origin.arrived_us);
-        let Some(place) = place else { return false };
-        calls.remove(place);
-        if calls.is_empty() {
-            self.calls.remove(&name);
+        let mut is_found = false;
+        let left = calls.take(|(_, call)| {
+            let is_it = !is_found && call.arrived_us == origin.arrived_us;
+            is_found |= is_it;
+            is_it
+        });
+        if let Some(left) = left {
+            self.calls.insert(name, left);
         }
-        true
+        is_found
     }
 
     /// Takes the calls that may be at a host that is lost.
@@ -74,16 +112,16 @@ impl HandedCalls {
 
     fn take_if(&mut self, is_lost: impl Fn(&At, &Origin) -> bool) -> Vec<Origin> {
         let mut lost = Vec::new();
-        self.calls.retain(|_, calls| {
-            calls.retain(|(at, origin)| {
-                let stays = !is_lost(at, origin);
-                if !stays {
-                    lost.push(*origin);
-                }
-                stays
+        for (name, calls) in std::mem::take(&mut self.calls) {
+            let left = calls.take(|(at, origin)| {
+                let is_taken = is_lost(at, origin);
+                lost.extend(is_taken.then_some(*origin));
+                is_taken
             });
-            !calls.is_empty()
-        });
+            if let Some(left) = left {
+                self.calls.insert(name, left);
+            }
+        }
         // In the order in which they came, as the connections have them.
         lost.sort_by_key(|origin| (origin.arrived_us, origin.handle));
         lost

@@ -1,0 +1,41 @@
+//! Messages on their way to other hosts: what a thread hands to the thread of the links.
+
+use crate::codec::write_message;
+use crate::mailbox::Crossing;
+use crate::message::{Envelope, HostMessage};
+use lockstep_host::follower::codec::CopyMessage;
+use lockstep_txn::replica::ToFollower;
+use lockstep_types::ThreadId;
+
+/// The most bytes of a message beside what [`Envelope::carried_bytes`] counts, for most messages.
+const USUAL_BYTES: usize = 64;
+
+impl Envelope {
+    /// The bytes that it carries as they are, for the messages of which hosts send each other many.
+    #[inline]
+    fn carried_bytes(&self) -> usize {
+        match self {
+            Envelope::Call(_, call) => call.body.len(),
+            Envelope::Via(via) => via.call.body.len(),
+            Envelope::Answer(answer) => answer.frame.len(),
+            Envelope::Copy(message) => match &message.said {
+                CopyMessage::Stream(ToFollower { piece: Some(piece), .. }, _) => piece.bytes.len(),
+                _ => 0,
+            },
+            _ => 0,
+        }
+    }
+}
+
+impl Crossing for Envelope {
+    #[inline(never)]
+    fn to_other_host(self, to: ThreadId) -> Envelope {
+        // It is not to grow while it is written.
+        let mut bytes = Vec::with_capacity(USUAL_BYTES + self.carried_bytes());
+        let is_urgent = self.is_urgent();
+        let has_byte_form = write_message(&mut bytes, &self);
+        assert!(has_byte_form, "what goes to other hosts has a byte form");
+        let epoch = self.goes_on().then_some(0);
+        Envelope::Outgoing(Box::new(HostMessage { peer: to, is_urgent, epoch, bytes }))
+    }
+}
