@@ -264,6 +264,28 @@ mod tests {
     }
 
     #[test]
+    fn calls_of_one_number_are_answered_each_once_in_the_order_in_which_they_came() {
+        let origin = |arrived_us| Origin {
+            thread: ThreadId(0),
+            connection: ConnectionKey::default(),
+            handle: 7,
+            arrived_us,
+            procedure: 0,
+            weight: NOTED,
+        };
+        let mut handed = HandedCalls::default();
+        for arrived_us in [10, 10, 20, 30] {
+            handed.note(origin(arrived_us), At::Host(HostId(1)));
+        }
+        assert!(handed.take(&origin(20)) && !handed.take(&origin(20)));
+        assert!(handed.take(&origin(10)) && handed.take(&origin(10)) && !handed.take(&origin(10)));
+        handed.note(origin(25), At::Host(HostId(2)));
+        let lost = handed.take_lost(|host| host == HostId(1));
+        assert_eq!(lost.iter().map(|call| call.arrived_us).collect::<Vec<_>>(), [30]);
+        assert!(handed.take(&origin(25)) && handed.calls.is_empty());
+    }
+
+    #[test]
     fn a_call_that_goes_from_host_to_host_may_be_at_one_that_does_not_answer() {
         let origin = Origin {
             thread: ThreadId(0),

@@ -92,13 +92,13 @@ fn without_the_option_leaders_answer() {
 
 #[test]
 fn a_read_at_a_copy_has_the_limits_of_any_read_and_the_copy_goes_on() {
-    let options = ["follower_reads=1", "follower_read_staleness_ms=60000", "query_timeout_ms=100"];
+    let options = ["follower_reads=1", "follower_read_staleness_ms=60000", "query_timeout_ms=500"];
     let (_servers, mut peers) = cluster(1, &options);
-    let rows: Vec<String> = (0..400).map(|id| format!("({id})")).collect();
+    let rows: Vec<String> = (0..1_000).map(|id| format!("({id})")).collect();
     peers[0].run(&format!("INSERT INTO r VALUES {}", rows.join(", ")));
     eventually("copies answer", || copies_answer(&mut peers) == KEYS as usize);
-    for value in 1..4 {
-        for key in 0..KEYS {
+    for value in 1..3 {
+        for key in 0..4 {
             let stopped = peers[1].call("Endless", &[Int(key)]);
             assert!(stopped.status < 0, "{stopped:?}");
             assert_eq!(peers[2].call("Set", &[Int(value), Int(key)]).status, 1);
@@ -106,7 +106,7 @@ fn a_read_at_a_copy_has_the_limits_of_any_read_and_the_copy_goes_on() {
         eventually("copies have the last writes", || {
             let mut read =
                 |key| peers[1].call("Read", &[Int(key)]).rows.trim() == value.to_string();
-            (0..KEYS).all(&mut read)
+            (0..4).all(&mut read)
         });
     }
 }
