@@ -37,6 +37,8 @@ pub(super) struct Peer {
     /// When something was heard of the host, as far as is known.
     heard_us: i64,
     can_read: bool,
+    /// The other side has ended, or there is an error: what is left is read to the end.
+    read_closed: bool,
     can_write: bool,
     /// It has the same terms.
     pub(super) has_agreed: bool,
@@ -70,6 +72,7 @@ impl Peer {
             beat_us: 0,
             heard_us: 0,
             can_read: false,
+            read_closed: false,
             can_write: false,
             has_agreed: false,
             other: OtherHost::default(),
@@ -174,6 +177,7 @@ impl Peer {
         }
         self.stream = Some((stream, true));
         (self.can_read, self.can_write, self.is_closing) = (true, true, false);
+        self.read_closed = false;
         Ok(())
     }
 
@@ -199,6 +203,7 @@ impl Peer {
         }
         self.can_read |= event.is_readable() || event.is_error() || event.is_read_closed();
         self.can_write |= event.is_writable();
+        self.read_closed |= event.is_error() || event.is_read_closed();
     }
 
     /// Reads from the socket, if all that was read before is taken; whether there is more for the
@@ -206,10 +211,14 @@ impl Peer {
     pub(super) fn read(&mut self) -> bool {
         while self.can_read && !self.is_closing {
             let Some((stream, true)) = &mut self.stream else { return false };
-            match stream.read(self.link.read_space()) {
+            let space = self.link.read_space();
+            let room = space.len();
+            match stream.read(space) {
                 Ok(0) => self.disconnect(),
                 Ok(count) => {
                     self.link.filled(count);
+                    // With edge-triggered readiness the next bytes bring a new event.
+                    self.can_read = count == room || self.read_closed;
                     return true;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -283,6 +292,7 @@ impl Peer {
     fn disconnect(&mut self) {
         self.stream = None;
         (self.can_read, self.can_write, self.is_closing) = (false, false, false);
+        self.read_closed = false;
         self.link.disconnected();
     }
 
