@@ -39,6 +39,10 @@ pub(super) struct Staleness {
 impl Staleness {
     /// The leader says that all that was answered before a time is in the entries up to `position`.
     fn answered(&mut self, asked_us: u64, position: u64) {
+        if Some(asked_us) > self.asked_us {
+            // Nothing was asked at that time: data would be taken for newer than it is.
+            return;
+        }
         let is_known = |(at_us, entry): &(u64, u64)| *at_us >= asked_us || *entry > position;
         // Of two leaders, the later one may have been asked first.
         if self.answers.back().is_some_and(is_known) || self.current_us >= Some(asked_us) {
@@ -50,6 +54,11 @@ impl Staleness {
         self.answers.push_back((asked_us, position));
         assert!(self.answers.len() <= ANSWERS_MAX, "few answers wait");
         debug_assert!(self.answers.iter().is_sorted(), "answers come in the order of asking");
+    }
+
+    /// What was asked before a time says nothing any more.
+    fn forget_before(&mut self, time_us: u64) {
+        while self.answers.pop_front_if(|(asked_us, _)| *asked_us < time_us).is_some() {}
     }
 
     /// Entries are applied up to one.
@@ -83,6 +92,7 @@ impl<H, A, C: Clone> Follower<H, A, C> {
     /// Whether the copy can answer a read now with data that is at most `bound_us` old: how old, in
     /// microseconds.
     pub fn staleness_us(&mut self, bound_us: u64, now_us: u64) -> Option<u64> {
+        self.staleness.forget_before(now_us.saturating_sub(bound_us));
         self.staleness.applied(self.done);
         let staleness_us = now_us.saturating_sub(self.staleness.current_us?);
         let is_readable = self.stopped_at.is_none() && self.verdicts.are_whole();
@@ -112,9 +122,38 @@ impl<H, A, C: Clone> Follower<H, A, C> {
 mod tests {
     use super::*;
 
+    /// Of a copy that asked for the last time then.
+    fn asked_until(asked_us: u64) -> Staleness {
+        Staleness { asked_us: Some(asked_us), ..Staleness::default() }
+    }
+
+    #[test]
+    fn an_answer_to_what_was_not_asked_says_nothing() {
+        let mut staleness = asked_until(100);
+        staleness.answered(101, 1);
+        staleness.answered(u64::MAX, 1);
+        staleness.applied(9);
+        assert_eq!(staleness.current_us, None);
+        let mut staleness = Staleness::default();
+        staleness.answered(1, 1);
+        assert!(staleness.answers.is_empty(), "nothing was asked");
+    }
+
+    #[test]
+    fn an_answer_that_is_too_old_does_not_stand_in_the_way_of_later_ones() {
+        let mut staleness = asked_until(1_000);
+        staleness.answered(100, u64::MAX);
+        staleness.answered(500, 7);
+        assert_eq!(staleness.answers.len(), 1);
+        staleness.forget_before(200);
+        staleness.answered(600, 7);
+        staleness.applied(7);
+        assert_eq!(staleness.current_us, Some(600));
+    }
+
     #[test]
     fn data_is_as_old_as_the_question_whose_answer_is_applied() {
-        let mut staleness = Staleness::default();
+        let mut staleness = asked_until(1_000);
         staleness.answered(100, 7);
         staleness.applied(6);
         assert_eq!(staleness.current_us, None, "entry 7 is missing");
@@ -130,7 +169,7 @@ mod tests {
 
     #[test]
     fn a_copy_that_lags_keeps_few_answers() {
-        let mut staleness = Staleness::default();
+        let mut staleness = asked_until(1_000);
         for at in 1..100 {
             staleness.answered(at, at);
             assert!(staleness.answers.len() <= ANSWERS_MAX);
@@ -141,7 +180,7 @@ mod tests {
 
     #[test]
     fn an_earlier_leader_says_nothing_new() {
-        let mut staleness = Staleness::default();
+        let mut staleness = asked_until(1_000);
         staleness.answered(100, 50);
         staleness.answered(110, 40);
         assert_eq!(staleness.answers, [(100, 50)]);
