@@ -244,16 +244,20 @@ mod tests {
     use super::*;
     use lockstep_types::ThreadId;
 
-    #[test]
-    fn a_late_answer_is_not_that_to_the_next_call_of_the_same_number() {
-        let origin = |arrived_us| Origin {
+    /// A call of one number that came at a time.
+    fn origin(arrived_us: i64) -> Origin {
+        Origin {
             thread: ThreadId(0),
             connection: ConnectionKey::default(),
             handle: 7,
             arrived_us,
             procedure: 0,
             weight: NOTED,
-        };
+        }
+    }
+
+    #[test]
+    fn a_late_answer_is_not_that_to_the_next_call_of_the_same_number() {
         let mut handed = HandedCalls::default();
         handed.note(origin(10), At::Host(HostId(1)));
         let ended = handed.take_at(&[HostId(1)], 10);
@@ -265,14 +269,6 @@ mod tests {
 
     #[test]
     fn calls_of_one_number_are_answered_each_once_in_the_order_in_which_they_came() {
-        let origin = |arrived_us| Origin {
-            thread: ThreadId(0),
-            connection: ConnectionKey::default(),
-            handle: 7,
-            arrived_us,
-            procedure: 0,
-            weight: NOTED,
-        };
         let mut handed = HandedCalls::default();
         for arrived_us in [10, 10, 20, 30] {
             handed.note(origin(arrived_us), At::Host(HostId(1)));
@@ -287,16 +283,8 @@ mod tests {
 
     #[test]
     fn a_call_that_goes_from_host_to_host_may_be_at_one_that_does_not_answer() {
-        let origin = Origin {
-            thread: ThreadId(0),
-            connection: ConnectionKey::default(),
-            handle: 7,
-            arrived_us: 10,
-            procedure: 0,
-            weight: NOTED,
-        };
         let mut handed = HandedCalls::default();
-        handed.note(origin, At::Anywhere);
+        handed.note(origin(10), At::Anywhere);
         assert!(handed.take_at(&[HostId(1)], 9).is_empty(), "it may be on its way");
         assert_eq!(handed.take_at(&[HostId(1)], 10).len(), 1);
     }

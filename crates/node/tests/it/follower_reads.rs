@@ -1,6 +1,7 @@
 //! Reads that copies answer (option `follower_reads`): they are at most as stale as their answers
 //! say, and their limits and refusals are those of any call.
 
+use crate::java;
 use crate::support::{Answer, Peer, configuration, eventually};
 use lockstep_node::{Server, local_cluster};
 use lockstep_types::Datum::Int;
@@ -130,4 +131,39 @@ fn a_schema_change_is_followed_by_reads_at_copies() {
             assert_eq!(peer.call("Read", &[Int(key)]).rows.trim(), "77");
         }
     }
+}
+
+const JAVA: &str = "import org.voltdb.*;
+public class ReadRow extends VoltProcedure {
+    public final SQLStmt get = new SQLStmt(\"SELECT n FROM t WHERE k = ?\");
+    public VoltTable[] run(long k) {
+        voltQueueSQL(get, k);
+        return voltExecuteSQL(true);
+    }
+}
+";
+
+#[test]
+fn procedures_in_java_that_only_read_run_at_copies() {
+    if java::jar().is_none() {
+        return;
+    }
+    let folder = std::env::temp_dir().join(format!("lockstep-read-row-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let source = folder.join("ReadRow.java");
+    std::fs::write(&source, JAVA).expect("a file");
+    let jar = java::compile("read-row", &[source]);
+    std::fs::remove_dir_all(&folder).expect("the folder is removed");
+    let options = ["follower_reads=1", "follower_read_staleness_ms=5000"];
+    let (_servers, mut peers) = cluster(1, &[&options, java::OPTIONS].concat());
+    java::load(&mut peers[0], &jar);
+    peers[0].run("CREATE PROCEDURE PARTITION ON TABLE t COLUMN k FROM CLASS ReadRow");
+    eventually("copies answer", || {
+        let calls = peers.iter_mut().flat_map(|peer| {
+            (0..KEYS).map(|key| peer.call("ReadRow", &[Int(key)])).collect::<Vec<_>>()
+        });
+        let answers: Vec<Answer> = calls.collect();
+        assert!(answers.iter().all(|answer| answer.rows.trim() == "0"), "{answers:?}");
+        answers.iter().filter(|answer| staleness(answer).is_some()).count() == KEYS as usize
+    });
 }
