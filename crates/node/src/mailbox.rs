@@ -272,8 +272,18 @@ impl<M: Crossing> Outbox<M> {
     /// Moves waiting messages into rings that have room again, and wakes sleeping receivers.
     /// Called once per round of the loop, so that a batch costs one wake-up.
     pub fn flush(&mut self) {
+        if self.flush_here() {
+            self.ring_links();
+        }
+    }
+
+    /// As [`Outbox::flush`], but for the thread of the links, which is not woken; whether it has
+    /// messages.
+    pub fn flush_here(&mut self) -> bool {
         self.show_urgent();
-        for lane in self.lanes.iter_mut().flatten() {
+        let (links, mut has_links_messages) = (self.own.links.index(), false);
+        for (number, lane) in self.lanes.iter_mut().enumerate() {
+            let Some(lane) = lane else { continue };
             for (queue, is_urgent) in [(&mut lane.usual, false), (&mut lane.urgent, true)] {
                 if queue.overflow.is_empty() {
                     continue;
@@ -285,9 +295,18 @@ impl<M: Crossing> Outbox<M> {
                 }
                 self.overflowing -= usize::from(queue.overflow.is_empty());
             }
-            if std::mem::take(&mut lane.rung) {
-                lane.bell.ring();
+            match std::mem::take(&mut lane.rung) {
+                true if number == links => has_links_messages = true,
+                true => lane.bell.ring(),
+                false => {}
             }
+        }
+        has_links_messages
+    }
+
+    fn ring_links(&self) {
+        if let Some(Some(lane)) = self.lanes.get(self.own.links.index()) {
+            lane.bell.ring();
         }
     }
 
@@ -385,7 +404,8 @@ mod tests {
         outbox.send(ThreadId::at(HostId(2), 2), 5);
         outbox.send(ThreadId::at(HostId(0), 2), 6);
         outbox.send_urgent(ThreadId::at(HostId(3), 0), 7);
-        outbox.flush();
+        assert!(outbox.flush_here(), "the links have messages");
+        assert!(!outbox.flush_here(), "it was said");
         assert_eq!((other_site.take(0), other_site.take(0)), (Some(5), None));
         assert_eq!((links.take(0), links.take(0)), (Some(0x0002_0006), None));
         assert_eq!(links.take_urgent(), Some(0x0300_0007));

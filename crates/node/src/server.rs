@@ -10,7 +10,7 @@ use crate::allocator;
 use crate::catalog::{HostCatalog, NativeRegistry};
 use crate::control::{Control, ControlParts};
 use crate::inner_load::SiteLoad;
-use crate::links::{ClusterMembership, Formed};
+use crate::links::{ClusterMembership, Formed, SharedLinks};
 use crate::log::{Data, LogStart, LogThread};
 use crate::mailbox::{Bell, Inbox, Outbox, Own, mailboxes};
 use crate::message::Envelope;
@@ -27,7 +27,7 @@ use lockstep_host::placement::Placement;
 use lockstep_plan::RuleSet;
 use lockstep_types::{ThreadId, TransactionId};
 use mio::net::TcpListener;
-use mio::{Poll, Waker};
+use mio::{Poll, Registry, Waker};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::SocketAddr;
@@ -153,23 +153,25 @@ impl Server {
         let (links, Formed { placement, logs }) = match cluster {
             None => (None, Formed { placement: facts.placement(), logs }),
             Some(cluster) => {
-                let start = JoinStart { cluster, wiring: wiring.pop(), raft: raft.start, logs };
+                let (wiring, sites) = (wiring.pop(), site_registries(&wiring[..sites])?);
+                let start = JoinStart { cluster, wiring, sites, raft: raft.start, logs };
                 let (links, formed) = join_cluster(start, &facts)?;
                 (Some(links), formed)
             }
         };
-        let joined = begin_joining(&placement, &facts);
-        let (joined, waits) = joined.unzip();
+        let (links, shared) = links.unzip();
+        let (joined, waits) = begin_joining(&placement, &facts).unzip();
         let mut wiring = wiring.into_iter();
         let parts = SitesParts {
             placement,
+            links: shared,
             replicas: Replicas::new(state.sites, logs),
             catalog: Arc::clone(&state.catalog),
             listeners: Some((client, admin)),
             last_multi,
         };
-        let cores = &configuration.pin_to_cores;
-        let mut threads = start_sites(parts, &facts, (&mut wiring, loads), cores)?;
+        let sites = (&mut wiring, loads);
+        let mut threads = start_sites(parts, &facts, sites, &configuration.pin_to_cores)?;
         let Wiring { poll, bell, outbox, inbox } = wiring.next().expect("one for control");
         let parts = ControlParts {
             poll,
@@ -396,6 +398,11 @@ struct Wiring {
     inbox: Inbox<Envelope>,
 }
 
+/// The polls of sites, as the links add sockets to them.
+fn site_registries(sites: &[Wiring]) -> io::Result<Vec<Registry>> {
+    sites.iter().map(|site| site.poll.registry().try_clone()).collect()
+}
+
 /// Connects N threads with each other, and the caller, who only sends, with them.
 fn wire(facts: &HostFacts, threads: usize) -> io::Result<(Vec<Wiring>, Outbox<Envelope>)> {
     let polls = (0..=threads).map(|_| Poll::new()).collect::<io::Result<Vec<_>>>()?;
@@ -420,6 +427,7 @@ type MemoryTaken = Receiver<io::Result<()>>;
 /// What the threads of all sites begin with.
 struct SitesParts {
     placement: Arc<Placement>,
+    links: Option<Arc<SharedLinks>>,
     replicas: Replicas,
     catalog: Arc<HostCatalog>,
     listeners: Option<(TcpListener, TcpListener)>,
@@ -449,6 +457,7 @@ fn start_sites(
             catalog: Arc::clone(&parts.catalog),
             listeners: parts.listeners.take(),
             inner_load: loads.next(),
+            links: parts.links.clone(),
             replicas: parts.replicas.take(&placement, site),
             last_multi: parts.last_multi,
         };

@@ -50,7 +50,7 @@ impl Links {
     pub(super) fn send_owed_terms(&mut self) {
         let said = self.said();
         for number in 0..self.peers.len() {
-            let owes = |peer: &&mut Peer| peer.other.owes_epoch();
+            let owes = |peer: &&mut Box<Peer>| peer.other.owes_epoch();
             let Some(peer) = self.peers[number].as_mut().filter(owes) else { continue };
             let sent = peer.send_terms((&self.membership.terms, said), self.now);
             if let Err(problem) = sent {
@@ -65,14 +65,14 @@ impl Links {
     pub(super) fn cut_off(&mut self, host: HostId) {
         if let Some(peer) = self.peers.get_mut(host.0 as usize).and_then(Option::as_mut) {
             peer.link.end_session();
-            peer.close(self.poll.registry());
+            peer.close(&self.watch);
         }
     }
 
     /// Whether the cluster is formed, and this host connected with all that take part.
     fn is_formed(&self) -> bool {
         let peer = |host: HostId| self.peers[host.0 as usize].as_ref();
-        self.members.is_formed(|host| peer(host).is_some_and(Peer::agrees))
+        self.members.is_formed(|host| peer(host).is_some_and(|peer| peer.agrees()))
     }
 
     /// Whether this host is connected with all that take part.
@@ -81,7 +81,7 @@ impl Links {
         let up = state.into_iter().flat_map(|state| &state.hosts);
         let mut up = up.filter(|(_, record)| record.state == HostState::Up).map(|(host, _)| *host);
         let peer = |host: HostId| self.peers[host.0 as usize].as_ref();
-        up.all(|host| peer(host).is_none_or(Peer::agrees))
+        up.all(|host| peer(host).is_none_or(|peer| peer.agrees()))
     }
 
     /// The cluster is formed: the host begins with a placement, the first one, or that of an
@@ -167,7 +167,7 @@ impl Links {
         for peer in self.peers.iter_mut().flatten() {
             if !placement.is_up(peer.host()) && current.is_up(peer.host()) {
                 tracing::error!(host = %peer.host(), epoch = placement.epoch(), "a host is lost");
-                peer.go_out(self.poll.registry());
+                peer.go_out(&self.watch);
             }
         }
         self.follow_peers(&placement);

@@ -1,5 +1,6 @@
-//! The thread that exchanges messages with the other hosts of the cluster: it moves the bytes of
-//! [`lockstep_link`], gives what arrives to the threads that it is for, and takes what they send.
+//! The links to the other hosts of the cluster, and the thread that they have: they move the bytes
+//! of [`lockstep_link`], give what arrives to the threads that it is for, and take what they send.
+//! Sites do so too, where that saves them to wake that thread ([`shared`]).
 //!
 //! A message is a thread's number at its host, whether it is urgent, and the byte form
 //! ([`crate::codec`]). The first message of each session are the terms of the cluster, which all
@@ -22,14 +23,18 @@ mod moves;
 mod of_copies;
 mod peer;
 mod placement;
+mod round;
+mod shared;
 mod starters;
 mod starting;
 mod terms;
+mod watch;
 mod witness;
 
 pub use configuration::ClusterMembership;
 pub use lockstep_link::ClusterId;
 pub(crate) use placement::first_placement;
+pub(crate) use shared::SharedLinks;
 pub(crate) use terms::SaidWithTerms;
 pub use terms::{ClusterTerms, KFACTOR_MAX, WITNESSES_MAX};
 
@@ -38,7 +43,7 @@ use crate::codec::read_copy_message;
 use crate::log::directory::random_bits;
 use crate::mailbox::{Bell, Inbox, Outbox};
 use crate::message::{Envelope, HostMessage};
-use crate::shard::{HostFacts, Shard};
+use crate::shard::HostFacts;
 pub(crate) use durable::{durable_placement, placement_here};
 use follower_logs::FollowerLogs;
 pub(crate) use follower_logs::SiteLogs;
@@ -50,7 +55,7 @@ use lockstep_types::{HostId, ThreadId};
 use membership::Membership;
 pub(crate) use membership::RaftStart;
 use mio::net::{TcpListener, TcpStream};
-use mio::{Events, Interest, Poll, Token};
+use mio::{Interest, Poll, Registry, Token};
 use peer::Peer;
 use starters::Starters;
 use starting::StartWait;
@@ -60,7 +65,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::SyncSender;
-use std::time::Duration;
+use watch::Watch;
 
 const LISTENER: Token = Token(ACCEPTING - 1);
 /// Tokens of connections whose hello has not come begin here; below are those of hosts.
@@ -71,8 +76,6 @@ const ACCEPTING_MAX: usize = 64;
 const HELLO_TIMEOUT_US: u64 = 5_000_000;
 /// With copies: a connection that brings nothing for this long is made again.
 const SILENCE_US: u64 = 1_000_000;
-/// The thread looks at its clocks at least this often.
-const TICK: Duration = Duration::from_millis(10);
 /// Messages of one sender that are taken before the next one's.
 const MESSAGES_PER_LANE: usize = 1024;
 /// Messages for threads of this host that wait beside their rings, before nothing more is read.
@@ -86,6 +89,8 @@ pub(crate) struct LinksParts {
     pub(crate) bell: Arc<Bell>,
     pub(crate) outbox: Outbox<Envelope>,
     pub(crate) inbox: Inbox<Envelope>,
+    /// The polls of the sites.
+    pub(crate) sites: Vec<Registry>,
     pub(crate) facts: Arc<HostFacts>,
     pub(crate) membership: ClusterMembership,
     /// Where other hosts connect.
@@ -111,10 +116,9 @@ struct Newcomer {
     since_us: i64,
 }
 
-/// The thread of the links.
+/// The links of a host.
 pub(crate) struct Links {
-    poll: Poll,
-    bell: Arc<Bell>,
+    watch: Watch,
     outbox: Outbox<Envelope>,
     inbox: Inbox<Envelope>,
     facts: Arc<HostFacts>,
@@ -123,7 +127,7 @@ pub(crate) struct Links {
     members: Membership,
     listener: TcpListener,
     /// By host; none for the own one.
-    peers: Vec<Option<Peer>>,
+    peers: Vec<Option<Box<Peer>>>,
     newcomers: Vec<Option<Newcomer>>,
     /// Hosts that start ask this one.
     starters: Starters,
@@ -145,7 +149,15 @@ pub(crate) struct Links {
     /// Since when it waits, and when it was last said for what.
     start: StartWait,
     now: ClockReading,
+    /// When a round did all that is due last.
+    all_done_us: i64,
+    /// This round does so too, and not only send what threads have sent.
+    does_all: bool,
+    /// The next one does.
+    has_more: bool,
     is_stopping: bool,
+    /// How the thread of the links ends.
+    ended: Option<io::Result<()>>,
 }
 
 /// The longest message that a host sends to another: the rows of a call, its results.
@@ -165,16 +177,15 @@ fn now() -> ClockReading {
 }
 
 impl Links {
-    /// Assembles the thread's state. `formed` gets one message: when all hosts are connected and
-    /// agree, or why they do not.
+    /// Assembles them; gives the poll of their thread apart.
     ///
     /// # Errors
     /// The poll takes no more sockets, or a name is too long for a link.
-    pub(crate) fn new(
+    fn new(
         mut parts: LinksParts,
         formed: SyncSender<Result<Formed, String>>,
-    ) -> io::Result<Links> {
-        let registry = parts.poll.registry();
+    ) -> io::Result<(Links, Poll)> {
+        let registry = parts.poll.registry().try_clone()?;
         registry.register(&mut parts.listener, LISTENER, Interest::READABLE)?;
         let membership = parts.membership;
         let placement = parts.facts.placement();
@@ -191,7 +202,7 @@ impl Links {
         let peer = |(number, address): (u32, &SocketAddr)| {
             let host = HostId(number);
             (host != membership.host)
-                .then(|| Peer::new(identity.clone(), host, *address, limits()))
+                .then(|| Peer::new(identity.clone(), host, *address, limits()).map(Box::new))
                 .transpose()
         };
         let peers = (0..).zip(&membership.addresses).map(peer).collect::<Result<_, _>>();
@@ -202,8 +213,7 @@ impl Links {
             copies.answer_reads();
         }
         let links = Links {
-            poll: parts.poll,
-            bell: parts.bell,
+            watch: Watch::new(registry, parts.sites),
             outbox: parts.outbox,
             inbox: parts.inbox,
             facts: parts.facts,
@@ -221,63 +231,20 @@ impl Links {
             formed: Some(formed),
             start: StartWait::begun(now),
             now,
+            all_done_us: 0,
+            does_all: true,
+            has_more: false,
             is_stopping: false,
+            ended: None,
             members: members.map_err(io::Error::other)?,
             membership,
         };
-        Ok(links)
-    }
-
-    /// Runs until it is stopped.
-    ///
-    /// # Errors
-    /// The poll failed, or the cluster is lost.
-    pub(crate) fn run(mut self) -> io::Result<()> {
-        let mut events = Events::with_capacity(256);
-        while !self.is_stopping {
-            self.bell.prepare_sleep();
-            let timeout = match (self.inbox.is_empty() || self.is_held_up()).then_some(TICK) {
-                Some(tick) if self.outbox.is_overflowing() => tick.min(Duration::from_micros(50)),
-                other => other.unwrap_or(Duration::ZERO),
-            };
-            match self.poll.poll(&mut events, Some(timeout)) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                other => other?,
-            }
-            self.bell.awake();
-            self.now = now();
-            for event in &events {
-                match event.token() {
-                    token if token == Shard::waker_token() => {}
-                    LISTENER => self.accept_all(),
-                    Token(number) if number >= ACCEPTING => self.hear(number - ACCEPTING),
-                    Token(number) => {
-                        if let Some(peer) = &mut self.peers[number] {
-                            peer.note_event(event, self.now);
-                        }
-                    }
-                }
-            }
-            self.read_peers()?;
-            self.send_receipts();
-            self.take_messages();
-            self.attend_to_members()?;
-            self.send_wishes();
-            self.send_all();
-            self.write_peers();
-            self.outbox.flush();
-        }
-        // What threads sent before the stop, and was not looked at: others may have to stop too.
-        self.take_messages();
-        self.write_peers();
-        self.log_pieces();
-        self.logs.end_all();
-        Ok(())
+        Ok((links, parts.poll))
     }
 
     /// Whether a peer takes no more messages for now, so that those for all wait in their boxes.
     fn is_held_up(&self) -> bool {
-        self.peers.iter().flatten().any(Peer::is_held_up)
+        self.peers.iter().flatten().any(|peer| peer.is_held_up())
     }
 
     fn accept_all(&mut self) {
@@ -289,7 +256,7 @@ impl Links {
                 continue;
             }
             let token = Token(ACCEPTING + place);
-            if self.poll.registry().register(&mut stream, token, Interest::READABLE).is_err() {
+            if self.watch.registry().register(&mut stream, token, Interest::READABLE).is_err() {
                 continue;
             }
             if place == self.newcomers.len() {
@@ -341,13 +308,13 @@ impl Links {
     fn welcome(&mut self, place: usize, from: HostId) {
         let newcomer = self.newcomers[place].take().expect("its hello was just read");
         let Newcomer { mut stream, accepting, .. } = newcomer;
-        let _ = self.poll.registry().deregister(&mut stream);
+        let _ = self.watch.registry().deregister(&mut stream);
         let peer = self.peers.get_mut(from.0 as usize).and_then(Option::as_mut);
         let Some(peer) = peer else {
             tracing::warn!(host = %from, "a host connects that is not of the cluster");
             return;
         };
-        if let Err(refusal) = peer.accept(stream, accepting, self.poll.registry(), self.now) {
+        if let Err(refusal) = peer.accept(stream, accepting, &self.watch, self.now) {
             tracing::debug!(host = %from, ?refusal, "a connection is refused");
         }
     }
@@ -366,12 +333,15 @@ impl Links {
         for number in 0..self.peers.len() {
             let Some(mut peer) = self.peers[number].take() else { continue };
             if self.members.has_copies() || self.formed.is_some() {
-                peer.drop_silent(SILENCE_US, self.poll.registry(), self.now);
+                peer.drop_silent(SILENCE_US, &self.watch, self.now);
             }
-            peer.dial_in_time(self.poll.registry(), self.now);
+            peer.dial_in_time(&self.watch, self.now);
             // What the receivers have no room for stays in the socket.
             let ended = match self.is_behind() {
-                true => Ok(()),
+                true => {
+                    self.has_more = true;
+                    Ok(())
+                }
                 false => self.read_peer(&mut peer),
             };
             let host = peer.host();
@@ -441,7 +411,11 @@ impl Links {
                     Event::Message { bytes, .. } => self.deliver(peer.host_id, bytes)?,
                 }
             }
-            if self.is_behind() || !peer.read() {
+            if self.is_behind() {
+                self.has_more = true;
+                return Ok(());
+            }
+            if !peer.read() {
                 return Ok(());
             }
         }
@@ -524,12 +498,23 @@ impl Links {
     fn take_message(&mut self, message: Envelope) {
         match message {
             Envelope::Outgoing(message) => self.offer(message),
-            Envelope::EndSession(host) => self.cut_off(host),
-            Envelope::Propose(command) => self.members.propose(*command),
             Envelope::Copy(message) => {
+                self.does_all = true;
                 let taken = self.copies.take(self.membership.host, *message, &mut self.sends);
                 taken.expect("sites of this host report what they have sealed");
             }
+            other => {
+                // What the control plane makes of it is not to wait for the next tick.
+                self.does_all = true;
+                self.take_other(other);
+            }
+        }
+    }
+
+    fn take_other(&mut self, message: Envelope) {
+        match message {
+            Envelope::EndSession(host) => self.cut_off(host),
+            Envelope::Propose(command) => self.members.propose(*command),
             Envelope::HandedOver(planned) => self.members.complete_move(planned),
             Envelope::SteppedDown(here) => self.follow_after_leading(*here),
             Envelope::Drain => {}

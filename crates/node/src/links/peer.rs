@@ -1,6 +1,7 @@
 //! One other host: the socket to it under its link.
 
 use super::terms::SaidWithTerms;
+use super::watch::Watch;
 use super::{ClusterTerms, TERMS, frame};
 use crate::message::HostMessage;
 use lockstep_base::elapsed::Elapsed;
@@ -12,7 +13,7 @@ use lockstep_link::{
 use lockstep_types::HostId;
 use mio::event::Event;
 use mio::net::TcpStream;
-use mio::{Interest, Registry, Token};
+use mio::{Interest, Token};
 use std::io::{self, IoSlice, Read, Write};
 use std::net::SocketAddr;
 
@@ -123,22 +124,22 @@ impl Peer {
 
     /// Closes a connection that brought nothing for long, so that the next one is made as soon as
     /// the network is there again. The session stays.
-    pub(super) fn drop_silent(&mut self, limit_us: u64, registry: &Registry, now: ClockReading) {
+    pub(super) fn drop_silent(&mut self, limit_us: u64, watch: &Watch, now: ClockReading) {
         if self.link.is_connected() && self.unheard(now).us() > limit_us {
             tracing::debug!(host = %self.host_id, "a connection is silent: connect again");
-            self.close(registry);
+            self.close(watch);
         }
     }
 
     /// Connects, where there is no connection and it is time to.
-    pub(super) fn dial_in_time(&mut self, registry: &Registry, now: ClockReading) {
+    pub(super) fn dial_in_time(&mut self, watch: &Watch, now: ClockReading) {
         let patience = if self.own_host < self.host_id { 1 } else { 3 };
         let waited = Elapsed::between_us(self.dialed_us, now.monotonic_us).us();
         let is_pending = self.stream.is_some() && !self.link.is_connected();
         if is_pending && waited > CONNECT_TIMEOUT_US {
             let what = if self.link.has_connection() { "reply to the hello" } else { "answer" };
             self.problem = format!("no {what} in {} ms", CONNECT_TIMEOUT_US / 1_000);
-            self.close(registry);
+            self.close(watch);
         }
         if self.stream.is_some() || waited < patience * DIAL_EVERY_US {
             return;
@@ -149,7 +150,7 @@ impl Peer {
             Err(error) => return self.problem = error.to_string(),
         };
         let interest = Interest::READABLE | Interest::WRITABLE;
-        if registry.register(&mut stream, self.token(), interest).is_ok() {
+        if watch.registry().register(&mut stream, self.token(), interest).is_ok() {
             self.stream = Some((stream, false));
         }
     }
@@ -159,7 +160,7 @@ impl Peer {
         &mut self,
         mut stream: TcpStream,
         accepting: Accepting,
-        registry: &Registry,
+        watch: &Watch,
         now: ClockReading,
     ) -> Result<(), Refusal> {
         if let Err(refusal) = self.link.accept(accepting, now) {
@@ -168,9 +169,8 @@ impl Peer {
             let _ = stream.write(&refusal.to_bytes(lockstep_link::VersionRange::SUPPORTED));
             return Err(refusal);
         }
-        self.drop_stream(registry);
-        let interest = Interest::READABLE | Interest::WRITABLE;
-        let set_up = registry.register(&mut stream, self.token(), interest);
+        self.drop_stream(watch);
+        let set_up = watch.add_connection(&mut stream, self.token());
         if set_up.and_then(|()| stream.set_nodelay(true)).is_err() {
             self.link.disconnected();
             return Ok(());
@@ -181,8 +181,14 @@ impl Peer {
         Ok(())
     }
 
+    /// The other host may have sent something.
+    pub(super) fn look(&mut self) {
+        self.can_read |= self.stream.as_ref().is_some_and(|(_, is_made)| *is_made);
+    }
+
     /// The socket is ready for something.
-    pub(super) fn note_event(&mut self, event: &Event, now: ClockReading) {
+    pub(super) fn note_event(&mut self, event: &Event, watch: &Watch, now: ClockReading) {
+        let token = self.token();
         let Some((stream, is_made)) = &mut self.stream else { return };
         if !*is_made {
             if !event.is_writable() && !event.is_error() {
@@ -190,7 +196,8 @@ impl Peer {
             }
             let failed = stream.take_error().unwrap_or_else(Some);
             let failed = failed.or_else(|| stream.peer_addr().err());
-            if let Some(error) = failed.or_else(|| stream.set_nodelay(true).err()) {
+            let failed = failed.or_else(|| stream.set_nodelay(true).err());
+            if let Some(error) = failed.or_else(|| watch.add_connection(stream, token).err()) {
                 self.problem = error.to_string();
                 self.stream = None;
                 return;
@@ -276,11 +283,11 @@ impl Peer {
     }
 
     /// The host is lost: what waits for it is dropped.
-    pub(super) fn go_out(&mut self, registry: &Registry) {
+    pub(super) fn go_out(&mut self, watch: &Watch) {
         self.held = None;
         self.other.go_out();
         self.link.end_session();
-        self.close(registry);
+        self.close(watch);
     }
 
     /// Sends what may be lost.
@@ -296,16 +303,16 @@ impl Peer {
         self.link.disconnected();
     }
 
-    fn drop_stream(&mut self, registry: &Registry) {
+    fn drop_stream(&mut self, watch: &Watch) {
         if let Some((mut stream, _)) = self.stream.take() {
             // Deregistering fails only for a socket that is gone already.
-            let _ = registry.deregister(&mut stream);
+            let _ = watch.registry().deregister(&mut stream);
         }
     }
 
     /// Closes the connection.
-    pub(super) fn close(&mut self, registry: &Registry) {
-        self.drop_stream(registry);
+    pub(super) fn close(&mut self, watch: &Watch) {
+        self.drop_stream(watch);
         self.disconnect();
     }
 

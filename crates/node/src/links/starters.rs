@@ -34,7 +34,7 @@ impl Links {
     pub(super) fn answer_starter(&mut self, place: usize) {
         let newcomer = self.newcomers.get_mut(place).and_then(Option::take);
         let Some(Newcomer { mut stream, .. }) = newcomer else { return };
-        let _ = self.poll.registry().deregister(&mut stream);
+        let _ = self.watch.registry().deregister(&mut stream);
         let serves = self.formed.is_none() && self.members.has_copies() && !self.is_stopping;
         let count = Arc::clone(&self.starters.count);
         if !serves || count.load(Ordering::Acquire) >= STARTERS_MAX {

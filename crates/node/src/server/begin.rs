@@ -4,7 +4,7 @@ use super::checks::check_partition_count;
 use super::{ServerConfiguration, Wiring, end_host_after};
 use crate::assembly::{Gathering, Start};
 use crate::links::{
-    ClusterMembership, Formed, Links, LinksParts, RaftStart, SiteLogs, durable_placement,
+    ClusterMembership, Formed, LinksParts, RaftStart, SharedLinks, SiteLogs, durable_placement,
     placement_here,
 };
 use crate::log::{Durability, LogEvents, LogStart, LogThread, SiteLog};
@@ -16,6 +16,7 @@ use lockstep_durability::directory::rejoin;
 use lockstep_durability::recovery::{CopyEnd, Others, RecoveryLog};
 use lockstep_host::placement::Placement;
 use lockstep_types::{PartitionId, ReplicaId, ThreadId};
+use mio::Registry;
 use mio::net::TcpListener;
 use std::collections::BTreeMap;
 use std::io;
@@ -228,31 +229,48 @@ fn bring_back(
 pub(super) struct JoinStart {
     pub(super) cluster: (ClusterMembership, TcpListener),
     pub(super) wiring: Option<Wiring>,
+    /// The polls of the sites.
+    pub(super) sites: Vec<Registry>,
     pub(super) raft: RaftStart,
     pub(super) logs: SiteLogs,
 }
+
+/// The thread of the links, and what it has in common with the sites.
+pub(super) type RunningLinks = (JoinHandle<io::Result<()>>, Arc<SharedLinks>);
 
 /// Starts the thread of the links, and waits until all hosts are connected and agree.
 pub(super) fn join_cluster(
     start: JoinStart,
     facts: &Arc<HostFacts>,
-) -> io::Result<(JoinHandle<io::Result<()>>, Formed)> {
-    let JoinStart { cluster: (membership, listener), wiring, raft, logs } = start;
+) -> io::Result<(RunningLinks, Formed)> {
+    let JoinStart { cluster: (membership, listener), wiring, sites, raft, logs } = start;
     let Wiring { poll, bell, outbox, inbox } = wiring.expect("one for the links");
     let facts = Arc::clone(facts);
     let of_links = Arc::clone(&facts);
-    let parts =
-        LinksParts { poll, bell, outbox, inbox, facts: of_links, membership, listener, raft, logs };
+    let parts = LinksParts {
+        poll,
+        bell,
+        outbox,
+        inbox,
+        sites,
+        facts: of_links,
+        membership,
+        listener,
+        raft,
+        logs,
+    };
     let (formed, forms) = sync_channel(1);
+    let (links, poll) = SharedLinks::new(parts, formed)?;
+    let shared = Arc::clone(&links);
     let builder = std::thread::Builder::new().name("links".to_string());
     let thread = builder.spawn(move || {
         if facts.kfactor > 0 {
             // Other hosts count on its heartbeats, and leaders wait for its receipts.
             scheduling::run_as_short_work();
         }
-        end_host_after("links", &facts, || Links::new(parts, formed)?.run())
+        end_host_after("links", &facts, || links.run(poll))
     });
     let ended = |_| Err("the thread of the links has ended".to_string());
     let formed = forms.recv().unwrap_or_else(ended).map_err(io::Error::other)?;
-    Ok((thread?, formed))
+    Ok(((thread?, shared), formed))
 }

@@ -63,10 +63,11 @@ impl Witness {
         let start = JoinStart {
             cluster: (membership, listener),
             wiring: wiring.pop(),
+            sites: Vec::new(),
             raft,
             logs: SiteLogs::new(),
         };
-        let (links, _) = join_cluster(start, &facts)?;
+        let ((links, _), _) = join_cluster(start, &facts)?;
         Ok(Witness { facts, links: Some(links), main_outbox, address, _data: data })
     }
 

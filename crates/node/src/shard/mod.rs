@@ -50,6 +50,7 @@ mod wait;
 use crate::catalog::HostCatalog;
 use crate::clock;
 use crate::inner_load::SiteLoad;
+use crate::links::SharedLinks;
 use crate::log::SiteLog;
 use crate::mailbox::{Bell, Inbox, Outbox};
 use crate::message::{AdHocCall, Envelope, ForwardedCall, MultiOrigin, Origin, ViaCall};
@@ -91,6 +92,8 @@ use urgent_polling::UrgentPolling;
 const WAKER: Token = Token(usize::MAX);
 const CLIENT_LISTENER: Token = Token(usize::MAX - 1);
 const ADMIN_LISTENER: Token = Token(usize::MAX - 2);
+/// Of the sockets to other hosts.
+const LINKS: Token = Token(usize::MAX - 3);
 
 /// Messages taken from each other thread in one round, so that sockets are not starved.
 const MESSAGES_PER_ROUND: usize = 1024;
@@ -154,6 +157,8 @@ pub struct ShardParts {
     pub listeners: Option<(mio::net::TcpListener, mio::net::TcpListener)>,
     /// Calls that the thread makes itself.
     pub inner_load: Option<Box<dyn SiteLoad>>,
+    /// The links to the other hosts of the cluster, if there are any.
+    pub(crate) links: Option<Arc<SharedLinks>>,
 }
 
 /// A site's thread.
@@ -163,6 +168,9 @@ pub struct Shard {
     bell: Arc<Bell>,
     outbox: Outbox<Envelope>,
     inbox: Inbox<Envelope>,
+    links: Option<Arc<SharedLinks>>,
+    /// Other hosts have sent something.
+    hears_hosts: bool,
     facts: Arc<HostFacts>,
     placement: Arc<Placement>,
     catalog: Arc<HostCatalog>,
@@ -234,6 +242,8 @@ impl Shard {
             bell: parts.bell,
             outbox: parts.outbox,
             inbox: parts.inbox,
+            links: parts.links,
+            hears_hosts: false,
             read_buffer: vec![0; facts.options.read_buffer_bytes.to_usize()],
             notes: notes::Notes::new(facts.options.slow_call_ms),
             message_bytes: bytes::MessageBytes::default(),
@@ -273,6 +283,11 @@ impl Shard {
         WAKER
     }
 
+    /// The token under which a site's poll hears other hosts.
+    pub(crate) fn links_token() -> Token {
+        LINKS
+    }
+
     /// Runs until it is stopped.
     ///
     /// # Errors
@@ -287,6 +302,7 @@ impl Shard {
             for event in &events {
                 self.note_event(event);
             }
+            self.hear_hosts();
             self.release_safe();
             self.read_ready();
             self.take_messages();
@@ -304,7 +320,7 @@ impl Shard {
             self.hand_over_log();
             self.test_leases();
             self.write_ready();
-            self.outbox.flush();
+            self.flush_messages();
             self.tell_quiet();
             counting::apart(|| self.replicas.iter_mut().for_each(|own| own.site.maintain()));
             self.snapshots.step(&mut self.replicas);
@@ -337,7 +353,30 @@ impl Shard {
         match event.token() {
             WAKER => {}
             CLIENT_LISTENER | ADMIN_LISTENER => self.accept_all(),
+            LINKS => self.hears_hosts = true,
             Token(place) => self.note_socket(place, event),
+        }
+    }
+
+    /// Brings what other hosts have sent into the mailboxes.
+    fn hear_hosts(&mut self) {
+        if std::mem::take(&mut self.hears_hosts)
+            && let Some(links) = &self.links
+        {
+            links.hear();
+        }
+    }
+
+    /// What this round sent is on its way: to other hosts at once, unless another thread is at the
+    /// links, which then sends it.
+    fn flush_messages(&mut self) {
+        match &self.links {
+            None => self.outbox.flush(),
+            Some(links) => {
+                if self.outbox.flush_here() {
+                    links.send();
+                }
+            }
         }
     }
 

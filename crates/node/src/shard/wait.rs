@@ -110,6 +110,10 @@ impl Shard {
                 }
                 std::hint::spin_loop();
             }
+            // What other hosts answer wakes only threads that sleep.
+            if let Some(links) = &self.links {
+                links.hear();
+            }
         }
         false
     }

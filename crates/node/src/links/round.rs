@@ -1,0 +1,100 @@
+//! A round of the links: what the thread that is at them does in one go.
+
+use super::{ACCEPTING, LISTENER, Links, now};
+use crate::shard::Shard;
+use lockstep_base::elapsed::Elapsed;
+use mio::Token;
+use mio::event::Event;
+use std::io;
+
+/// A site that is to hear what comes may have no time: all sockets are looked at this often.
+const LOOK_EVERY_US: u64 = 900;
+
+impl Links {
+    /// A round begins: one that does all that is due, or one that only sends what threads have
+    /// sent. With `heard`, other hosts may have sent something.
+    pub(super) fn begin_round(&mut self, does_all: bool, heard: bool) {
+        self.now = now();
+        let since = Elapsed::between_us(self.all_done_us, self.now.monotonic_us);
+        let is_due = since.us() >= LOOK_EVERY_US;
+        self.does_all = does_all || heard || is_due || std::mem::take(&mut self.has_more);
+        if self.does_all {
+            self.all_done_us = self.now.monotonic_us;
+        }
+        if heard || is_due {
+            self.peers.iter_mut().flatten().for_each(|peer| peer.look());
+        }
+    }
+
+    /// The poll of the links has an event.
+    pub(super) fn note_event(&mut self, event: &Event) {
+        match event.token() {
+            token if token == Shard::waker_token() => {}
+            LISTENER => self.accept_all(),
+            Token(number) if number >= ACCEPTING => self.hear(number - ACCEPTING),
+            Token(number) => {
+                if let Some(peer) = &mut self.peers[number] {
+                    peer.note_event(event, &self.watch, self.now);
+                }
+            }
+        }
+    }
+
+    /// Reads what has come, does what is due, and writes what threads have sent.
+    pub(super) fn exchange(&mut self) {
+        let exchanged = self.read_and_write();
+        self.outbox.flush();
+        if exchanged.is_err() || self.is_stopping {
+            self.ended = Some(exchanged);
+        }
+    }
+
+    fn read_and_write(&mut self) -> io::Result<()> {
+        if self.does_all {
+            self.read_peers()?;
+            self.send_receipts();
+        }
+        self.take_messages();
+        if self.does_all {
+            self.attend_to_members()?;
+            self.send_wishes();
+        }
+        self.send_all();
+        self.write_peers();
+        Ok(())
+    }
+
+    /// Whether their thread is to end.
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended.is_some()
+    }
+
+    /// Whether the cluster is formed, as far as this host is concerned.
+    pub(super) fn has_formed(&self) -> bool {
+        self.formed.is_none()
+    }
+
+    /// Their thread ends: how, if it was to.
+    pub(super) fn finish(mut self) -> Option<io::Result<()>> {
+        let ended = self.ended.take()?;
+        if ended.is_ok() {
+            // What threads sent before the stop, and was not looked at: others may have to stop
+            // too.
+            self.take_messages();
+            self.write_peers();
+            self.log_pieces();
+            self.logs.end_all();
+        }
+        Some(ended)
+    }
+
+    /// Whether threads have sent messages that can be taken now.
+    pub(super) fn has_messages(&mut self) -> bool {
+        !self.inbox.is_empty() && !self.is_held_up()
+    }
+
+    /// Whether a thread of this host has no room for messages.
+    pub(super) fn is_overflowing(&self) -> bool {
+        self.outbox.is_overflowing()
+    }
+}
