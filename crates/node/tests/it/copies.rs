@@ -5,6 +5,7 @@ use crate::support::{Peer, configuration, eventually};
 use lockstep_node::{Server, local_cluster};
 use lockstep_types::Datum::{Int, Text};
 use lockstep_workloads::bank;
+use std::time::{Duration, Instant};
 
 const ACCOUNTS: i64 = 30;
 
@@ -183,4 +184,54 @@ fn tasks_row_expiration_and_index_builds_go_on_without_the_host_that_led_them() 
     }
     peer.run("CREATE GLOBAL UNIQUE INDEX by_k ON p (k)");
     assert_eq!(peer.run("SELECT id FROM p WHERE k = 1007"), "7");
+}
+
+/// By host, a key of a partition that it leads.
+fn keys_by_leader(peer: &mut Peer) -> Vec<i64> {
+    let leaders = partitions(peer);
+    let keys = peer.call("@GetPartitionKeys", &[Text("INTEGER")]).rows;
+    let key_of = |host: &str| {
+        let led = |row: &&Vec<String>| row[1].split(':').next() == Some(host);
+        let number = &leaders.iter().find(led).expect("it leads a partition")[0];
+        let mut rows = keys.lines().filter_map(|row| row.split_once(','));
+        let (_, key) = rows.find(|(partition, _)| partition == number).expect("it has a key");
+        key.trim().parse().expect("a number")
+    };
+    ["0", "1"].map(key_of).to_vec()
+}
+
+/// Sites take what other hosts send; one that works for long must not let them wait.
+#[test]
+fn a_long_call_does_not_hold_up_the_copies_at_its_site() {
+    let options = ["partitions_per_site=2", "query_timeout_ms=4000"];
+    let options = [&SLOW[..], &options].concat();
+    let members = local_cluster::members(2, 1, || configuration(1, &options, None));
+    let started = local_cluster::start(members.expect("there are free ports"));
+    let servers = started.into_iter().collect::<std::io::Result<Vec<Server>>>();
+    let servers = servers.expect("the cluster is formed");
+    let [mut first, mut second] = [0, 1].map(|host| Peer::login(servers[host].client_address()));
+    first.run(
+        "CREATE TABLE t (k BIGINT NOT NULL PRIMARY KEY, n BIGINT);
+         PARTITION TABLE t ON COLUMN k;
+         CREATE TABLE r (id BIGINT NOT NULL PRIMARY KEY);
+         CREATE PROCEDURE Endless PARTITION ON TABLE t COLUMN k AS
+             SELECT COUNT(*) FROM t, r a, r b, r c WHERE t.k = ? AND a.id + b.id + c.id < 0;",
+    );
+    let rows: Vec<String> = (0..1_000).map(|id| format!("({id})")).collect();
+    first.run(&format!("INSERT INTO r VALUES {}", rows.join(", ")));
+    let keys = keys_by_leader(&mut first);
+    for key in &keys {
+        assert_eq!(first.call("T.insert", &[Int(*key), Int(0)]).status, 1);
+    }
+    let (here, elsewhere) = (keys[0], keys[1]);
+    let long = std::thread::spawn(move || second.call("Endless", &[Int(elsewhere)]).status);
+    let (mut longest, mut calls) = (Duration::ZERO, 0);
+    while !long.is_finished() {
+        let begun = Instant::now();
+        assert_eq!(first.call("T.update", &[Int(here), Int(calls), Int(here)]).status, 1);
+        longest = longest.max(begun.elapsed());
+        calls += 1;
+    }
+    assert!(long.join().expect("no panic") < 0, "it was to be stopped");
+    assert!(calls > 1 && longest < Duration::from_secs(2), "{calls} calls, {longest:?}");
 }
