@@ -107,9 +107,10 @@ impl ClusterState {
         let group = |host: u32| self.hosts[&HostId(host)].description.placement_group.as_str();
         let groups: Vec<&str> = (0..self.shape.hosts).map(group).collect();
         let partitions = placement::first_placement(&self.shape, &groups)?;
-        self.coordinator = partitions[0].leader;
         self.partitions = partitions;
         self.epoch = Epoch(1);
+        self.place_coordinator(self.partitions[0].leader);
+        self.coordinator_since = self.epoch;
         self.hosts.values_mut().for_each(|record| record.take_part(Epoch(1)));
         Ok(Verdict::Applied)
     }
@@ -250,7 +251,7 @@ impl ClusterState {
         }
         self.epoch = epoch;
         if !self.serves(self.coordinator) {
-            self.coordinator = self.new_coordinator();
+            self.place_coordinator(self.new_coordinator());
         }
         Ok(Verdict::Applied)
     }
@@ -311,7 +312,16 @@ impl ClusterState {
         for partition in partitions {
             self.remove_copy(partition.index(), host, epoch);
         }
-        (self.epoch, self.coordinator) = (epoch, coordinator);
+        self.epoch = epoch;
+        self.place_coordinator(coordinator);
+    }
+
+    /// The coordinator is at this host from this epoch on, unless it was there before.
+    fn place_coordinator(&mut self, host: HostId) {
+        if self.coordinator != host {
+            (self.coordinator, self.coordinator_since) = (host, self.epoch);
+        }
+        assert!(self.coordinator_since <= self.epoch, "a coordinator has an epoch that there was");
     }
 
     /// The host that is up and has a copy with the lowest number; the present one if there is none.
@@ -558,8 +568,8 @@ impl ClusterState {
             return Err(Refusal::NotServing(to));
         }
         // One that stays has an epoch, too: no move that was proposed before takes place after it.
-        self.coordinator = to;
         self.epoch = self.epoch.next();
+        self.place_coordinator(to);
         Ok(Verdict::Applied)
     }
 }

@@ -11,7 +11,9 @@ use lockstep_base::bytes::{ByteReader, ByteWriter, text};
 use lockstep_types::{HostId, PartitionId, ThreadId};
 
 /// Version of the byte form of [`ClusterState`].
-const STATE_VERSION: u8 = 3;
+const STATE_VERSION: u8 = 4;
+/// Does not have the epoch of the coordinator.
+const STATE_VERSION_BEFORE: u8 = 3;
 /// Bytes of a name or an address, at most.
 pub(crate) const TEXT_BYTES_MAX: usize = 1024;
 
@@ -249,6 +251,7 @@ impl ClusterState {
         output.put_varint(self.partitions.len() as u64);
         self.partitions.iter().for_each(|partition| put_partition(&mut output, partition));
         output.put_varint(u64::from(self.coordinator.0));
+        output.put_varint(self.coordinator_since.0);
         output.put_varint(self.missing.len() as u64);
         self.missing.iter().for_each(|partition| output.put_varint(u64::from(partition.0)));
         output.put_varint(self.catalog_version);
@@ -262,7 +265,12 @@ impl ClusterState {
     /// The bytes are not a state, or one that breaks a rule.
     pub fn decode(bytes: &[u8]) -> Result<ClusterState, FormatError> {
         let input = &mut ByteReader::new(bytes);
-        read_version(input, "the cluster's state", STATE_VERSION)?;
+        let (what, known) = ("the cluster's state", STATE_VERSION);
+        let has_coordinator_since = match input.u8()? {
+            STATE_VERSION => true,
+            STATE_VERSION_BEFORE => false,
+            found => return Err(FormatError::Version { what, found, known }),
+        };
         let id = ClusterId::read(input)?.ok_or(FormatError::Rule("a cluster has a number"))?;
         let name = read_text(input, "cluster name")?;
         let shape = read_shape(input)?;
@@ -278,6 +286,9 @@ impl ClusterState {
         state.partitions =
             (0..count).map(|_| read_partition_state(input)).collect::<Result<Vec<_>, _>>()?;
         state.coordinator = read_host(input)?;
+        if has_coordinator_since {
+            state.coordinator_since = read_epoch(input)?;
+        }
         let count = read_count(input, "missing partitions")?;
         state.missing = (0..count).map(|_| read_partition(input)).collect::<Result<_, _>>()?;
         state.catalog_version = input.varint()?;

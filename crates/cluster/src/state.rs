@@ -195,6 +195,9 @@ pub struct ClusterState {
     pub partitions: Vec<PartitionState>,
     /// The host that runs multi-partition transactions.
     pub coordinator: HostId,
+    /// The epoch since which that host does. One that ran them before, and does again, is another
+    /// coordinator: it knows nothing of what was decided meanwhile.
+    pub coordinator_since: Epoch,
     /// Partitions whose copies are all at hosts that are not up.
     pub missing: BTreeSet<PartitionId>,
     /// A cache of the catalog's version; the partition logs are the truth.
@@ -219,6 +222,7 @@ impl ClusterState {
             epoch: Epoch(0),
             partitions: Vec::new(),
             coordinator: HostId(0),
+            coordinator_since: Epoch(0),
             missing: BTreeSet::new(),
             catalog_version: 0,
             ring_version: 0,

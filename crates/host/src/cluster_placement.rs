@@ -20,6 +20,7 @@ impl ClusterPlacement {
             up: (0..shape.hosts).map(|host| (HostId(host), 1)).collect(),
             epoch: Epoch(0).next().0,
             coordinator: partitions[0].leader,
+            coordinator_since: Epoch(0).next().0,
             partitions: partitions.iter().map(partition).collect(),
         })
     }
@@ -41,6 +42,7 @@ impl ClusterPlacement {
                 .collect(),
             epoch: state.epoch.0,
             coordinator: state.coordinator,
+            coordinator_since: state.coordinator_since.0,
             partitions: state.partitions.iter().map(partition).collect(),
         }
     }

@@ -257,6 +257,7 @@ mod tests {
             up: vec![(HostId(0), 1), (HostId(1), 1)],
             epoch,
             coordinator: HostId(0),
+            coordinator_since: 1,
             partitions: partitions.into_iter().map(partition).collect(),
         };
         Placement::of_cluster(HostId(0), &cluster)

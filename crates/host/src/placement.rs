@@ -30,6 +30,8 @@ pub struct Placement {
     /// By partition, its epoch and the other copies.
     copies: Box<[Copies]>,
     coordinator: ThreadId,
+    /// The number of the placement since which it is there.
+    coordinator_since: u64,
     /// By site of this host, the replicas that it leads.
     led: Box<[Vec<ReplicaId>]>,
     /// By site of this host, the replicas that it follows.
@@ -62,6 +64,8 @@ pub struct ClusterPlacement {
     pub epoch: u64,
     /// The host that has the coordinator, at its first site.
     pub coordinator: HostId,
+    /// The number of the placement since which it is there.
+    pub coordinator_since: u64,
     /// The partitions, in order.
     pub partitions: Vec<PartitionPlacement>,
 }
@@ -148,6 +152,7 @@ impl Placement {
             up,
             epoch,
             coordinator: HostId(0),
+            coordinator_since: FIRST_EPOCH,
             partitions,
         };
         let placement = Placement { coordinator, ..Placement::of_cluster(host, &cluster) };
@@ -190,6 +195,7 @@ impl Placement {
             leaders: cluster.partitions.iter().map(|partition| partition.leader).collect(),
             copies: cluster.partitions.iter().map(copies).collect(),
             coordinator: ThreadId::at(cluster.coordinator, 0),
+            coordinator_since: cluster.coordinator_since,
             led: led.into(),
             followed: followed.into(),
             learned: learned.into(),
@@ -286,7 +292,13 @@ impl Placement {
     pub fn has_other_coordinator(&self, before: &Placement) -> bool {
         let is_back = |host| self.is_back_since(before, host);
         let (own, coordinator) = (self.host, self.coordinator.host());
-        self.coordinator != before.coordinator || is_back(own) || is_back(coordinator)
+        self.has_coordinator_moved(before) || is_back(own) || is_back(coordinator)
+    }
+
+    /// Whether the coordinator was moved since a placement before, if only to another host and
+    /// back: no host hears of each placement.
+    pub fn has_coordinator_moved(&self, before: &Placement) -> bool {
+        self.coordinator != before.coordinator || self.coordinator_since > before.epoch
     }
 
     /// Whether what leads a partition is another one than in a placement before, or its host was
@@ -448,6 +460,37 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_coordinator_that_was_elsewhere_meanwhile_is_another_one() {
+        let placed = |coordinator: u32, since, epoch| {
+            let partition = PartitionPlacement {
+                epoch: 1,
+                leader: ThreadId::at(HostId(0), 0),
+                followers: Vec::new(),
+                learning: Vec::new(),
+                handed_over: None,
+            };
+            let cluster = ClusterPlacement {
+                hosts: 2,
+                sites: 1,
+                copies: 1,
+                up: vec![(HostId(0), 1), (HostId(1), 1)],
+                epoch,
+                coordinator: HostId(coordinator),
+                coordinator_since: since,
+                partitions: vec![partition],
+            };
+            Placement::of_cluster(HostId(0), &cluster)
+        };
+        let before = placed(0, 1, 6);
+        assert!(!placed(0, 1, 7).has_other_coordinator(&before), "it stays");
+        assert!(placed(1, 7, 7).has_other_coordinator(&before), "it is at host 1");
+        let back = placed(0, 8, 8);
+        assert!(back.has_other_coordinator(&before), "it was at host 1 in placement 7");
+        assert!(back.has_coordinator_moved(&before));
+        assert!(!placed(0, 8, 9).has_other_coordinator(&back), "it stays again");
+    }
+
+    #[test]
     fn a_host_that_others_lead_for_answers_no_more_though_it_takes_part() {
         let placed = |leaders: [u32; 2], coordinator: u32, up: &[u32], epoch| {
             let partition = |host| PartitionPlacement {
@@ -464,6 +507,7 @@ mod tests {
                 up: up.iter().map(|host| (HostId(*host), 1)).collect(),
                 epoch,
                 coordinator: HostId(coordinator),
+                coordinator_since: 1,
                 partitions: leaders.map(partition).to_vec(),
             };
             Placement::of_cluster(HostId(3), &cluster)

@@ -439,7 +439,14 @@ fn byte_forms_do_not_change() {
         placement_group: "e".into(),
         release: 1,
     };
-    let expected = "03070707070707070707070707070707070474657374010001010001000161016201\
-        630164016501010101010000000101010001000000000000000000";
+    let expected = "04070707070707070707070707070707070474657374010001010001000161016201\
+        63016401650101010101000000010101000100000000000001000000";
     assert_eq!(hex(&state.encode()), expected);
+    // The form before, without the epoch of the coordinator.
+    let before = "03070707070707070707070707070707070474657374010001010001000161016201\
+        630164016501010101010000000101010001000000000000000000";
+    let digits = (0..before.len()).step_by(2).map(|at| u8::from_str_radix(&before[at..at + 2], 16));
+    let bytes: Vec<u8> = digits.collect::<Result<_, _>>().expect("digits");
+    state.coordinator_since = Epoch(0);
+    assert_eq!(ClusterState::decode(&bytes), Ok(state));
 }

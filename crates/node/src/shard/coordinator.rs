@@ -382,7 +382,11 @@ impl Shard {
     /// The coordinator may have come here, or gone elsewhere, or partitions have other leaders.
     pub(super) fn follow_coordinator(&mut self, before: &Placement) {
         let placement = Arc::clone(&self.placement);
-        if placement.coordinator() == self.thread && self.coordinator.is_none() {
+        let stays = placement.coordinator() == self.thread;
+        if !stays || placement.has_coordinator_moved(before) {
+            self.end_coordinator();
+        }
+        if stays && self.coordinator.is_none() {
             let position = (TransactionId::default(), self.catalog.version());
             let bell = Arc::clone(&self.bell);
             let mut role =
@@ -410,8 +414,11 @@ impl Shard {
         self.follow_coordinator_move();
     }
 
-    /// The coordinator was here: calls that have not begun go where it is now.
-    fn give_back_waiting(&mut self, mut role: CoordinatorRole) {
+    /// If the coordinator was here: calls that have not begun go where it is now.
+    fn end_coordinator(&mut self) {
+        let Some(mut role) = self.coordinator.take() else { return };
+        let epoch = self.placement.epoch();
+        tracing::info!(epoch, "the coordinator of transactions was moved from here");
         if !self.placement.is_up(self.facts.host) {
             return;
         }

@@ -4,7 +4,7 @@
 use super::host::{Handed, Host, Of, Where};
 use super::{Cluster, HostCall, Said, Shared};
 use crate::plans::{LocalWork, Planned, Request, SimCatalog};
-use lockstep_cluster::HostState;
+use lockstep_cluster::{ClusterState, HostState};
 use lockstep_host::coordinator;
 use lockstep_host::schema::change::CatalogChange;
 use lockstep_host::several::CoordinatorCall;
@@ -160,6 +160,12 @@ impl Cluster {
         Ok(())
     }
 
+    /// Whether all copies of all partitions are lost.
+    fn is_all_lost(&self, state: &ClusterState) -> bool {
+        let lost = self.left_unavailable(state);
+        lost.is_some_and(|lost| lost.len() == state.partitions.len())
+    }
+
     /// All up hosts are at one version, to which answered changes have led.
     pub(super) fn judge_changes(&self) -> Result<u64, String> {
         let state = self.state().expect("the cluster was formed");
@@ -177,6 +183,7 @@ impl Cluster {
         let (least, most) = self.judge.changes();
         match made[..] {
             [made] if (least..=most).contains(&made) => Ok(made),
+            [] if self.is_all_lost(state) => Ok(least),
             _ => {
                 Err(format!("{made:?} changes were made at hosts; {least} to {most} are possible"))
             }

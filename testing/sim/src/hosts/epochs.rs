@@ -50,19 +50,20 @@ impl Host {
 
     fn follow_coordinator(&mut self, before: &Placement, shared: &mut Shared) {
         let placement = Arc::clone(&self.placement);
-        if placement.coordinator().host() == self.id && self.coordinator.is_none() {
+        let was_here = self.coordinator.is_some();
+        let stays = placement.coordinator().host() == self.id;
+        if !stays || placement.has_coordinator_moved(before) {
+            self.changing = None;
+            if let Some(role) = self.coordinator.take() {
+                self.give_back_waiting(role, shared);
+            }
+        }
+        if stays && self.coordinator.is_none() {
             let mut coordinator = coordinator_of(&placement, shared, self.version);
             coordinator.take_over(placement.epoch());
             self.coordinator = Some(coordinator);
             self.begin_with_moves(shared);
             shared.report.coordinators += 1;
-        }
-        let was_here = self.coordinator.is_some();
-        if placement.coordinator().host() != self.id {
-            self.changing = None;
-            if let Some(role) = self.coordinator.take() {
-                self.give_back_waiting(role, shared);
-            }
         }
         if let Some(coordinator) = &mut self.coordinator {
             let partitions = (0..placement.partition_count()).map(PartitionId);
