@@ -29,7 +29,7 @@ use digests::DigestTrail;
 use lockstep_exec::entries::PartitionEntries;
 use lockstep_site::fence::{FenceReport, KnownOutcome, OutcomeMemory};
 use lockstep_site::{SchemaTask, Site, SteppedDown};
-use lockstep_txn::log_entry::{Entry, EntryBody, LoggedPart};
+use lockstep_txn::log_entry::{Entry, EntryBody, LoggedPart, ReadPosition};
 use lockstep_txn::replica::Piece;
 use lockstep_txn::{EntryHeader, EntryReader};
 use lockstep_types::{PartitionId, TransactionId};
@@ -86,9 +86,13 @@ impl std::error::Error for FollowerError {}
 pub struct Follower<H, A, C> {
     partition: PartitionId,
     runner: EntryRunner<H, A, C>,
+    /// The runner has no log of its own to look back at; kept, for it takes memory.
+    no_log: LogPieces,
     limits: FollowerLimits,
     /// What is not wholly applied, in order.
     pieces: VecDeque<Piece>,
+    /// Where it goes on in the first of them, if it has stopped there.
+    stopped_in_piece: Option<ReadPosition>,
     backlog_bytes: usize,
     /// The last entry that is here.
     end: u64,
@@ -121,8 +125,10 @@ impl<H, A, C: Clone> Follower<H, A, C> {
         Follower {
             partition,
             runner: EntryRunner::new(partition, site),
+            no_log: LogPieces::default(),
             limits,
             pieces: VecDeque::new(),
+            stopped_in_piece: None,
             backlog_bytes: 0,
             end: position,
             horizon: position,
@@ -271,6 +277,7 @@ impl<H, A, C: Clone> Follower<H, A, C> {
     /// The first piece is applied.
     fn end_piece(&mut self) {
         let piece = self.pieces.pop_front().expect("it was applied");
+        self.stopped_in_piece = None;
         self.backlog_bytes -= piece.bytes.len();
         let digest = self.runner.site.database().change_digest();
         self.digests.note_own(piece, digest);
@@ -283,7 +290,10 @@ impl<H, A, C: Clone> Follower<H, A, C> {
         sources: &EntrySources<'_, O>,
         left: &mut u32,
     ) -> Result<Option<Applied>, FollowerError> {
-        let mut reader = EntryReader::new(&piece.bytes);
+        let mut reader = match self.stopped_in_piece.take() {
+            Some(position) => EntryReader::resume(&piece.bytes, position),
+            None => EntryReader::new(&piece.bytes),
+        };
         loop {
             let entry = reader.read().map_err(|error| self.stopped(error.to_string()))?;
             let Some(entry) = entry else { return Ok(None) };
@@ -291,11 +301,15 @@ impl<H, A, C: Clone> Follower<H, A, C> {
                 continue;
             }
             let verdict = self.verdicts.of(&entry);
-            if entry.sequence > self.horizon || verdict == Verdict::Wait {
-                return Ok(Some(Applied::Idle));
-            }
-            if *left == 0 {
-                return Ok(Some(Applied::More));
+            let stop = match verdict {
+                Verdict::Wait => Some(Applied::Idle),
+                _ if entry.sequence > self.horizon => Some(Applied::Idle),
+                _ if *left == 0 => Some(Applied::More),
+                _ => None,
+            };
+            if stop.is_some() {
+                self.stopped_in_piece = Some(reader.position_before(&entry));
+                return Ok(stop);
             }
             *left -= 1;
             let runs = verdict == Verdict::Run
@@ -321,7 +335,7 @@ impl<H, A, C: Clone> Follower<H, A, C> {
         entry: &Entry<'_>,
         sources: &EntrySources<'_, O>,
     ) -> Result<(), FollowerError> {
-        let ran = self.runner.run_entry(entry, sources, &LogPieces::default());
+        let ran = self.runner.run_entry(entry, sources, &self.no_log);
         ran.map_err(|fault| match fault {
             Fault::Unsound(problem) | Fault::Fails(problem) => FollowerError {
                 partition: self.partition,

@@ -12,6 +12,7 @@ use super::{
 use lockstep_base::bytes::{ByteReader, EndOfBytes};
 use lockstep_types::{ParameterSet, PartitionId, TransactionId};
 use std::fmt;
+use std::ops::Range;
 
 /// Why bytes are no entries: where in them, and what is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -158,8 +159,24 @@ pub struct EntryReader<'a> {
     catalog_version: u64,
     sequence: u64,
     last: u64,
+    /// [`EntryReader::last`] before the entry that was read last.
+    last_before: u64,
     /// By procedure number; empty for one that was not named since the base.
     names: Vec<&'a str>,
+}
+
+/// Where a reader has stopped, to go on there later without reading what is before it again.
+#[derive(Debug, Clone)]
+pub struct ReadPosition {
+    offset: usize,
+    has_base: bool,
+    partition: PartitionId,
+    source: LogSource,
+    catalog_version: u64,
+    sequence: u64,
+    last: u64,
+    /// Where the names are in the bytes, by procedure number.
+    names: Vec<Range<usize>>,
 }
 
 impl<'a> EntryReader<'a> {
@@ -174,7 +191,47 @@ impl<'a> EntryReader<'a> {
             catalog_version: 0,
             sequence: 0,
             last: 0,
+            last_before: 0,
             names: Vec::new(),
+        }
+    }
+
+    /// A reader of the same `bytes` that goes on at a position in them.
+    pub fn resume(bytes: &'a [u8], position: ReadPosition) -> EntryReader<'a> {
+        let ReadPosition { offset, has_base, partition, source, catalog_version, .. } = position;
+        let name = |place: &Range<usize>| {
+            std::str::from_utf8(&bytes[place.clone()]).expect("it was read from the same bytes")
+        };
+        EntryReader {
+            bytes,
+            rest: ByteReader::new(&bytes[offset..]),
+            has_base,
+            partition,
+            source,
+            catalog_version,
+            sequence: position.sequence,
+            last: position.last,
+            last_before: position.last,
+            names: position.names.iter().map(name).collect(),
+        }
+    }
+
+    /// The position before the entry that was read last.
+    pub fn position_before(&self, entry: &Entry<'a>) -> ReadPosition {
+        assert_eq!(entry.sequence, self.sequence, "it is the entry that was read last");
+        let place = |name: &&str| {
+            let begin = (name.as_ptr() as usize).saturating_sub(self.bytes.as_ptr() as usize);
+            if name.is_empty() { 0..0 } else { begin..begin + name.len() }
+        };
+        ReadPosition {
+            offset: entry.offset,
+            has_base: self.has_base,
+            partition: self.partition,
+            source: self.source,
+            catalog_version: self.catalog_version,
+            sequence: entry.sequence - 1,
+            last: self.last_before,
+            names: self.names.iter().map(place).collect(),
         }
     }
 
@@ -222,6 +279,7 @@ impl<'a> EntryReader<'a> {
         }
         let change = self.rest.varint()?;
         let change = (change >> 1) as i64 ^ -((change & 1) as i64);
+        self.last_before = self.last;
         self.last = self.last.wrapping_add(change as u64);
         if self.last >> (u64::BITS - TransactionId::PARTITION_BITS) != 0 {
             return Err(EntryError::new("its transaction id is over 64 bits"));

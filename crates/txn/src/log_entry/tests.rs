@@ -364,3 +364,28 @@ fn entries_of_a_new_global_index_are_read_back() {
     let part = |removed, added| LoggedPart::Entries { removed, added };
     assert_eq!(parts, [part(b"", b"first"), part(b"gone", b"second")]);
 }
+
+/// A reader that stopped before an entry reads the rest as one that did not stop.
+#[test]
+fn a_reader_goes_on_where_it_has_stopped() {
+    let mut log = LogBuffer::new(OWN, LogSource { epoch: 2, incarnation: 3 }, 41);
+    log.set_catalog_version(8);
+    vote(&mut log, &own(0, 0), 1);
+    vote(&mut log, &own(1, 0), 1);
+    all_kinds(&mut log);
+    let bytes = log.bytes().to_vec();
+    let rest = |mut reader: EntryReader<'_>| {
+        let mut rest = Vec::new();
+        while let Some(entry) = reader.read().expect("it is sound") {
+            rest.push(format!("{entry:?} {:?} {}", reader.source(), reader.catalog_version()));
+        }
+        rest
+    };
+    let all = rest(EntryReader::new(&bytes));
+    let mut reader = EntryReader::new(&bytes);
+    for stop in 0..all.len() {
+        let entry = reader.read().expect("it is sound").expect("as many as before");
+        let position = reader.position_before(&entry);
+        assert_eq!(rest(EntryReader::resume(&bytes, position)), all[stop..], "entry {stop}");
+    }
+}
