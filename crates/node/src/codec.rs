@@ -11,6 +11,7 @@
 //!
 //! Long file: one list of all kinds of messages, each written and read side by side.
 
+use crate::buffers::Buffers;
 use crate::catalog::HostCatalog;
 use crate::connection::ConnectionKey;
 use crate::message::{
@@ -182,21 +183,25 @@ fn write_from_control(out: &mut Vec<u8>, message: &Envelope) -> bool {
     true
 }
 
-/// Reads what [`write_message`] wrote.
+/// Reads what [`write_message`] wrote; what it carries comes in `buffers`.
 ///
 /// # Errors
 /// It is no message, or of a later version of the catalog, or names what this host does not have;
 /// what a coordinator says of an earlier version is a repeat.
-pub fn read_message<O>(bytes: &[u8], names: &mut CatalogNames<'_, O, Catalog>) -> Read<Received> {
+pub fn read_message<O>(
+    bytes: &[u8],
+    names: &mut CatalogNames<'_, O, Catalog>,
+    buffers: &mut Buffers,
+) -> Read<Received> {
     let reader = &mut ByteReader::new(bytes);
     let kind = reader.u8()?;
     let message = match kind {
         CALL => {
             let partition = read_partition(reader, names.partition_count)?;
-            Envelope::Call(partition, read_call(reader)?)
+            Envelope::Call(partition, read_call(reader, buffers)?)
         }
-        VIA => read_via(reader, names.partition_count)?,
-        ANSWER => read_answer(reader)?,
+        VIA => read_via(reader, names.partition_count, buffers)?,
+        ANSWER => read_answer(reader, buffers)?,
         AD_HOC => return read_ad_hoc(reader, names),
         MULTI => return read_multi(reader.rest(), names),
         ONE_ROUND => {
@@ -226,10 +231,7 @@ pub fn read_message<O>(bytes: &[u8], names: &mut CatalogNames<'_, O, Catalog>) -
             to: HostId(read_number(reader, "host")?),
             epoch: read_number(reader, "epoch")?,
         }),
-        BOUNCED => {
-            let epoch = reader.varint()?;
-            Envelope::Bounced(Box::new(BouncedCall { epoch, call: read_call(reader)? }))
-        }
+        BOUNCED => read_bounced(reader, buffers)?,
         COPY => Envelope::Copy(Box::new(read_of_copy(reader, names.partition_count)?)),
         GATHER => Envelope::Gather { request: reader.varint()?, validate: reader.u8()? != 0 },
         SURVEY => {
@@ -340,9 +342,14 @@ fn put_call(out: &mut Vec<u8>, call: &ForwardedCall) {
     out.put_counted(&call.body);
 }
 
-fn read_call(reader: &mut ByteReader<'_>) -> Read<ForwardedCall> {
+fn read_call(reader: &mut ByteReader<'_>, buffers: &mut Buffers) -> Read<ForwardedCall> {
     let origin = read_origin(reader)?;
-    Ok(ForwardedCall { origin, body: read_invocation(reader)?.to_vec() })
+    Ok(ForwardedCall { origin, body: buffers.copy_of(read_invocation(reader)?) })
+}
+
+fn read_bounced(reader: &mut ByteReader<'_>, buffers: &mut Buffers) -> Read<Envelope> {
+    let epoch = reader.varint()?;
+    Ok(Envelope::Bounced(Box::new(BouncedCall { epoch, call: read_call(reader, buffers)? })))
 }
 
 fn put_via(out: &mut Vec<u8>, via: &ViaCall) {
@@ -357,8 +364,12 @@ fn put_via(out: &mut Vec<u8>, via: &ViaCall) {
     out.put_u8(via.lookups);
 }
 
-fn read_via(reader: &mut ByteReader<'_>, partition_count: u32) -> Read<Envelope> {
-    let call = read_call(reader)?;
+fn read_via(
+    reader: &mut ByteReader<'_>,
+    partition_count: u32,
+    buffers: &mut Buffers,
+) -> Read<Envelope> {
+    let call = read_call(reader, buffers)?;
     let catalog_version = read_number(reader, "catalog version")?;
     let has_integer = reader.u8()? != 0;
     let integer = Some(reader.i64()?).filter(|_| has_integer);
@@ -370,12 +381,13 @@ fn read_via(reader: &mut ByteReader<'_>, partition_count: u32) -> Read<Envelope>
     Ok(Envelope::Via(via))
 }
 
-fn read_answer(reader: &mut ByteReader<'_>) -> Read<Envelope> {
+fn read_answer(reader: &mut ByteReader<'_>, buffers: &mut Buffers) -> Read<Envelope> {
     let origin = read_origin(reader)?;
     let code = reader.i8()?;
     let status = Status::from_code(code)
         .ok_or(MessageError::Unknown("a status of", code.unsigned_abs().into()))?;
-    Ok(Envelope::Answer(ForwardedAnswer { origin, status, frame: reader.counted()?.to_vec() }))
+    let frame = buffers.copy_of(reader.counted()?);
+    Ok(Envelope::Answer(ForwardedAnswer { origin, status, frame }))
 }
 
 fn put_ad_hoc(out: &mut Vec<u8>, partition: PartitionId, call: &AdHocCall) {

@@ -1,8 +1,9 @@
 //! Messages on their way to other hosts: what a thread hands to the thread of the links.
 
+use crate::buffers::Buffers;
 use crate::codec::write_message;
 use crate::mailbox::Crossing;
-use crate::message::{Envelope, HostMessage};
+use crate::message::Envelope;
 use lockstep_host::follower::codec::CopyMessage;
 use lockstep_txn::replica::ToFollower;
 use lockstep_types::ThreadId;
@@ -25,17 +26,30 @@ impl Envelope {
             _ => 0,
         }
     }
+
+    /// Gives back the buffer of a message that goes on in another form.
+    fn give_back(self, buffers: &mut Buffers) {
+        match self {
+            Envelope::Call(_, call) => buffers.give_back(call.body),
+            Envelope::Via(via) => buffers.give_back(via.call.body),
+            Envelope::Answer(answer) => buffers.give_back(answer.frame),
+            _ => {}
+        }
+    }
 }
 
 impl Crossing for Envelope {
+    type Spare = Buffers;
+
     #[inline(never)]
-    fn to_other_host(self, to: ThreadId) -> Envelope {
+    fn to_other_host(self, to: ThreadId, spare: &mut Buffers) -> Envelope {
         // It is not to grow while it is written.
-        let mut bytes = Vec::with_capacity(USUAL_BYTES + self.carried_bytes());
-        let is_urgent = self.is_urgent();
-        let has_byte_form = write_message(&mut bytes, &self);
+        let mut message = spare.message(to, USUAL_BYTES + self.carried_bytes());
+        let has_byte_form = write_message(&mut message.bytes, &self);
         assert!(has_byte_form, "what goes to other hosts has a byte form");
-        let epoch = self.goes_on().then_some(0);
-        Envelope::Outgoing(Box::new(HostMessage { peer: to, is_urgent, epoch, bytes }))
+        message.is_urgent = self.is_urgent();
+        message.epoch = self.goes_on().then_some(0);
+        self.give_back(spare);
+        Envelope::Outgoing(message)
     }
 }

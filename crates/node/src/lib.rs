@@ -7,6 +7,7 @@
 
 mod allocator;
 mod assembly;
+pub mod buffers;
 mod callers;
 pub mod catalog;
 mod classes;

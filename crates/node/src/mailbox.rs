@@ -79,8 +79,11 @@ impl Bell {
 
 /// A message that may be for a thread of another host.
 pub trait Crossing: Send + Sized {
+    /// Memory that is kept for such messages.
+    type Spare: Default;
+
     /// The message for the thread of the links, which brings it to a thread of another host.
-    fn to_other_host(self, to: ThreadId) -> Self;
+    fn to_other_host(self, to: ThreadId, spare: &mut Self::Spare) -> Self;
 }
 
 /// The threads of a host, as its mailboxes know them.
@@ -93,8 +96,10 @@ pub struct Own {
 }
 
 /// The sending side of one thread: its rings to each other thread.
-pub struct Outbox<M> {
+pub struct Outbox<M: Crossing> {
     own: Own,
+    /// Memory of messages that were sent and taken.
+    pub spare: M::Spare,
     lanes: Vec<Option<Lane<M>>>,
     overflowing: usize,
     /// Urgent messages were sent and not shown yet.
@@ -176,7 +181,8 @@ pub fn mailboxes<M: Crossing>(
         .map(|bell| {
             let (lanes, urgent, bell) = (Vec::new(), Vec::new(), Arc::clone(bell));
             let inbox = Inbox { lanes, urgent, emptied: 0, bell };
-            (Outbox { own, lanes: Vec::new(), overflowing: 0, unseen: false }, inbox)
+            let spare = M::Spare::default();
+            (Outbox { own, spare, lanes: Vec::new(), overflowing: 0, unseen: false }, inbox)
         })
         .collect();
     for from in 0..bells.len() {
@@ -211,8 +217,8 @@ impl<M: Crossing> Outbox<M> {
 
     /// The thread of this host to which a message goes, and its form there.
     #[inline]
-    fn by_links(&self, to: ThreadId, message: M) -> (ThreadId, M) {
-        (self.own.links, message.to_other_host(to))
+    fn by_links(&mut self, to: ThreadId, message: M) -> (ThreadId, M) {
+        (self.own.links, message.to_other_host(to, &mut self.spare))
     }
 
     /// Sends a message to another thread. It is seen at the latest after [`Outbox::flush`].
@@ -316,7 +322,7 @@ impl<M: Crossing> Outbox<M> {
     }
 }
 
-impl<M> Outbox<M> {
+impl<M: Crossing> Outbox<M> {
     /// Messages that wait for space in their rings.
     pub fn overflow(&self) -> usize {
         let lanes = self.lanes.iter().flatten();
@@ -385,8 +391,10 @@ mod tests {
     const OWN: Own = Own { host: HostId(0), links: ThreadId(0) };
 
     impl Crossing for u32 {
+        type Spare = ();
+
         /// The receiver in the high half.
-        fn to_other_host(self, to: ThreadId) -> u32 {
+        fn to_other_host(self, to: ThreadId, (): &mut ()) -> u32 {
             self | u32::from(to.0) << 16
         }
     }

@@ -347,7 +347,7 @@ impl Control {
 
     /// The message, as another process would get it.
     #[cold]
-    fn through_bytes(&self, message: Envelope) -> Envelope {
+    fn through_bytes(&mut self, message: Envelope) -> Envelope {
         let mut bytes = Vec::new();
         if !write_message(&mut bytes, &message) {
             return message;
@@ -360,7 +360,7 @@ impl Control {
     }
 
     /// Reads a message in its byte form.
-    fn read(&self, bytes: &[u8]) -> Result<Received, MessageError> {
+    fn read(&mut self, bytes: &[u8]) -> Result<Received, MessageError> {
         let limits = self.facts.options.sql_limits();
         let sources = StatementSources {
             catalog: self.schema.catalog(),
@@ -375,7 +375,7 @@ impl Control {
             statements,
             prepared: &prepared,
         };
-        read_message(bytes, &mut names)
+        read_message(bytes, &mut names, &mut self.outbox.spare)
     }
 
     fn call(&mut self, mut call: SystemCall) {

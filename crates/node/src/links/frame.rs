@@ -1,6 +1,7 @@
 //! What comes before the byte form of a message between two hosts: the thread that gets it, whether
 //! it is urgent, and of a call that goes from host to host the epoch of the sender's placement.
 
+use crate::buffers::Buffers;
 use crate::message::HostMessage;
 use lockstep_types::{HostId, ThreadId};
 
@@ -24,11 +25,17 @@ pub(super) fn put(out: &mut Vec<u8>, message: &HostMessage) {
     out.extend_from_slice(&message.bytes);
 }
 
-/// A message of another host, and the number of the thread that it is for.
+/// A message of another host, and the number of the thread that it is for. Its bytes are copied
+/// into memory of `buffers`.
 ///
 /// # Errors
 /// It is none, or for no thread of this host.
-pub(super) fn read(bytes: &[u8], from: HostId, sites: u16) -> Result<(u16, HostMessage), String> {
+pub(super) fn read(
+    bytes: &[u8],
+    from: HostId,
+    sites: u16,
+    buffers: &mut Buffers,
+) -> Result<(u16, Box<HostMessage>), String> {
     let [thread, flags, rest @ ..] = bytes else {
         return Err("it sends a message without a receiver".to_string());
     };
@@ -47,8 +54,10 @@ pub(super) fn read(bytes: &[u8], from: HostId, sites: u16) -> Result<(u16, HostM
     // The control thread comes after the sites.
     match u16::from(*thread) {
         thread if thread <= sites => {
-            let (peer, is_urgent) = (ThreadId::at(from, 0), flags & URGENT != 0);
-            Ok((thread, HostMessage { peer, is_urgent, epoch, bytes: bytes.to_vec() }))
+            let mut message = buffers.message(ThreadId::at(from, 0), bytes.len());
+            message.bytes.extend_from_slice(bytes);
+            (message.is_urgent, message.epoch) = (flags & URGENT != 0, epoch);
+            Ok((thread, message))
         }
         thread => Err(format!("it sends to thread {thread}, of {sites} sites")),
     }
@@ -68,15 +77,18 @@ mod tests {
             let mut bytes = Vec::new();
             put(&mut bytes, &message(ThreadId::at(HostId(2), 3), is_urgent, epoch));
             assert!(bytes.len() <= HEADER_MAX + 3);
-            let (thread, read) = read(&bytes, HostId(1), 3).expect("it is a message");
+            let (thread, read) =
+                read(&bytes, HostId(1), 3, &mut Buffers::default()).expect("it is a message");
             let expected = message(ThreadId::at(HostId(1), 0), is_urgent, epoch);
-            assert_eq!((thread, read), (3, expected));
+            assert_eq!((thread, *read), (3, expected));
         }
     }
 
     #[test]
     fn what_is_no_message_is_refused_with_its_reason() {
-        let refused = |bytes: &[u8]| read(bytes, HostId(1), 3).expect_err("it is none");
+        let refused = |bytes: &[u8]| {
+            read(bytes, HostId(1), 3, &mut Buffers::default()).expect_err("it is none")
+        };
         assert!(refused(&[3]).contains("without a receiver"));
         assert!(refused(&[4, 0, 7]).contains("thread 4, of 3 sites"));
         assert!(refused(&[3, PLACED, 1, 2]).contains("without the epoch"));

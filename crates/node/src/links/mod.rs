@@ -155,6 +155,10 @@ pub(crate) struct Links {
     does_all: bool,
     /// The next one does.
     has_more: bool,
+    /// When the control plane was attended to last.
+    attended_us: i64,
+    /// It is attended to in this round, or the next one that does all that is due.
+    attends: bool,
     is_stopping: bool,
     /// How the thread of the links ends.
     ended: Option<io::Result<()>>,
@@ -234,6 +238,8 @@ impl Links {
             all_done_us: 0,
             does_all: true,
             has_more: false,
+            attended_us: 0,
+            attends: true,
             is_stopping: false,
             ended: None,
             members: members.map_err(io::Error::other)?,
@@ -383,6 +389,7 @@ impl Links {
                         break;
                     }
                 };
+                self.attends |= !matches!(event, Event::Message { .. } | Event::Heartbeat(_));
                 match event {
                     Event::SessionBegan { .. } => {
                         peer.note_session();
@@ -406,6 +413,7 @@ impl Links {
                             format!("it has other terms than this host: {problem}")
                         })?;
                         self.note_terms(peer, said);
+                        self.attends = true;
                     }
                     Event::Message { .. } if !is_heard => {}
                     Event::Message { bytes, .. } => self.deliver(peer.host_id, bytes)?,
@@ -456,10 +464,10 @@ impl Links {
             let message = message.map_err(|error| error.to_string())?;
             return self.copies.take(from, message, &mut self.sends);
         }
-        let (to, message) = frame::read(bytes, from, self.sites)?;
+        let (to, message) = frame::read(bytes, from, self.sites, &mut self.outbox.spare)?;
         let to = ThreadId::at(self.membership.host, to);
         let is_urgent = message.is_urgent;
-        let message = Envelope::Incoming(Box::new(message));
+        let message = Envelope::Incoming(message);
         match is_urgent {
             true => self.outbox.send_urgent(to, message),
             false => self.outbox.send(to, message),
@@ -490,7 +498,10 @@ impl Links {
         // No thread of this host knows a later one.
         message.epoch = message.epoch.map(|_| self.facts.placement_epoch());
         match self.peers.get_mut(host.0 as usize).and_then(Option::as_mut) {
-            Some(peer) => peer.offer(message, self.now),
+            Some(peer) => {
+                let offered = peer.offer(message, self.now);
+                offered.into_iter().for_each(|it| self.outbox.spare.give_back_message(it));
+            }
             None => unreachable!("the placement names hosts of the cluster"),
         }
     }
@@ -505,7 +516,7 @@ impl Links {
             }
             other => {
                 // What the control plane makes of it is not to wait for the next tick.
-                self.does_all = true;
+                (self.does_all, self.attends) = (true, true);
                 self.take_other(other);
             }
         }

@@ -55,13 +55,14 @@ impl Links {
             };
             tracing::warn!(?command, "the copies of a partition are not as they were placed");
             self.members.propose(command);
+            self.attends = true;
         }
     }
 
     /// Sends what the copies have to say.
     pub(super) fn send_all(&mut self) {
         self.log_pieces();
-        let Links { sends, logs, .. } = self;
+        let Links { sends, logs, outbox, .. } = self;
         for (thread, message) in sends.drain(..) {
             let message = match message {
                 ToThread::Copy(message) => Envelope::Copy(Box::new(message)),
@@ -74,10 +75,11 @@ impl Links {
                 }
             };
             if thread.host() == self.membership.host {
-                self.outbox.send(thread, message);
+                outbox.send(thread, message);
                 continue;
             }
-            let Envelope::Outgoing(message) = message.to_other_host(thread) else {
+            let Envelope::Outgoing(message) = message.to_other_host(thread, &mut outbox.spare)
+            else {
                 unreachable!("what goes to another host goes out")
             };
             self.unsent.push_back(message);

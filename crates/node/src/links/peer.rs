@@ -317,17 +317,24 @@ impl Peer {
     }
 
     /// Takes a message for a thread of the host, as soon as both hosts know that they take part.
-    pub(super) fn offer(&mut self, message: Box<HostMessage>, now: ClockReading) {
-        if let Some(message) = self.other.send(message) {
-            self.offer_now(message, now);
-        }
+    /// The message if the link has copied it.
+    pub(super) fn offer(
+        &mut self,
+        message: Box<HostMessage>,
+        now: ClockReading,
+    ) -> Option<Box<HostMessage>> {
+        self.other.send(message).and_then(|message| self.offer_now(message, now))
     }
 
-    fn offer_now(&mut self, message: Box<HostMessage>, now: ClockReading) {
+    fn offer_now(
+        &mut self,
+        message: Box<HostMessage>,
+        now: ClockReading,
+    ) -> Option<Box<HostMessage>> {
         assert!(self.held.is_none(), "nothing is taken while a message waits for room");
         let offered = self.link.offer(now, |out| frame::put(out, &message));
         match offered {
-            Ok(_) => {}
+            Ok(_) => return Some(message),
             Err(OfferError::Full { .. }) => self.held = Some(message),
             // No wait helps: what expects an answer to it ends with the session.
             Err(error) => {
@@ -335,6 +342,7 @@ impl Peer {
                 self.link.end_session();
             }
         }
+        None
     }
 
     /// Offers the message again that had no room, and what has waited.

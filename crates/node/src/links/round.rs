@@ -9,10 +9,13 @@ use std::io;
 
 /// A site that is to hear what comes may have no time: all sockets are looked at this often.
 const LOOK_EVERY_US: u64 = 900;
+/// The control plane, which takes longer than a round without it, is attended to when it has heard
+/// something, and this often.
+const ATTEND_EVERY_US: u64 = 900;
 
 impl Links {
-    /// A round begins: one that does all that is due, or one that only sends what threads have
-    /// sent. With `heard`, other hosts may have sent something.
+    /// A round begins: one that does all that is due, or, where that was done just before, one that
+    /// only sends what threads have sent. With `heard`, other hosts may have sent something.
     pub(super) fn begin_round(&mut self, does_all: bool, heard: bool) {
         self.now = now();
         let since = Elapsed::between_us(self.all_done_us, self.now.monotonic_us);
@@ -21,6 +24,8 @@ impl Links {
         if self.does_all {
             self.all_done_us = self.now.monotonic_us;
         }
+        let unattended = Elapsed::between_us(self.attended_us, self.now.monotonic_us);
+        self.attends |= does_all || !self.has_formed() || unattended.us() >= ATTEND_EVERY_US;
         if heard || is_due {
             self.peers.iter_mut().flatten().for_each(|peer| peer.look());
         }
@@ -55,8 +60,11 @@ impl Links {
             self.send_receipts();
         }
         self.take_messages();
-        if self.does_all {
+        if self.does_all && self.attends {
+            (self.attends, self.attended_us) = (false, self.now.monotonic_us);
             self.attend_to_members()?;
+        }
+        if self.does_all {
             self.send_wishes();
         }
         self.send_all();

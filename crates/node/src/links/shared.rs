@@ -5,7 +5,7 @@
 //! site that has messages for other hosts exchanges them itself at the end of its round, and sites
 //! hear what other hosts send ([`super::watch`]). Where another thread is at the links, that one
 //! does it once more. The thread of the links does what time makes due, and what a site has no time
-//! for: while sites work it looks at the sockets each millisecond, for a call may take long.
+//! for: while sites work it looks at the sockets every few milliseconds, for a call may take long.
 
 use super::{Formed, Links, LinksParts};
 use crate::mailbox::Bell;
@@ -21,14 +21,14 @@ use std::time::Duration;
 const SENT: u8 = 1;
 /// Other hosts may have sent something.
 const HEARD: u8 = 2;
-/// All that is due is to be done.
+/// All that is due is to be done: a log has written entries, for one.
 const ALL: u8 = 4;
 /// The thread of the links looks at its clocks and at all sockets at least this often.
 const TICK: Duration = Duration::from_millis(10);
 /// While sites work, which may do so for long, and before there are any.
-const BUSY_TICK: Duration = Duration::from_millis(1);
+const BUSY_TICK: Duration = Duration::from_millis(4);
 /// Ticks after which sites that do not work count as idle.
-const IDLE_TICKS: u32 = 100;
+const IDLE_TICKS: u32 = 25;
 /// How soon it looks again while a thread of this host has no room for messages.
 const OVERFLOW_TICK: Duration = Duration::from_micros(50);
 /// Rounds that a site makes because others have asked meanwhile, before it leaves that to the
@@ -111,7 +111,8 @@ impl SharedLinks {
     /// A round of the thread of the links, with what its poll has.
     fn attend_to(&self, events: &Events) -> Left {
         if events.iter().all(|event| event.token() == Shard::waker_token()) {
-            return self.ask(ALL);
+            // Without the bell only time has passed: what it makes due may be done already.
+            return self.ask(if events.is_empty() { 0 } else { ALL });
         }
         let mut guard = self.lock();
         let links = guard.as_mut().expect("they go with this thread");

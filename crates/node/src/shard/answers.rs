@@ -24,7 +24,7 @@ impl Shard {
 
     /// Answers with a failure.
     pub(super) fn answer_failure(&mut self, origin: Origin, failure: &Failure) {
-        let mut frame = self.buffers.take();
+        let mut frame = self.outbox.spare.take();
         let text = Some(failure.message.as_str());
         response::write_simple(&mut frame, origin.handle, failure.status, text);
         self.answer(origin, failure.status, frame);
@@ -52,7 +52,7 @@ impl Shard {
         }
         self.statistics.count_answer(&origin, answer.status, self.now_us);
         self.note_if_late(&origin);
-        self.buffers.give_back(answer.frame);
+        self.outbox.spare.give_back(answer.frame);
     }
 
     /// The response to a task's call: the control thread waits for it.

@@ -121,7 +121,7 @@ impl PartitionHost for AtReplica<'_> {
                 let answer = ForwardedAnswer { origin, status, frame };
                 self.shard.answer_when_safe((self.slot, entry), answer);
                 if let HeldCall::Invocation(call) | HeldCall::Via(ViaCall { call, .. }) = call {
-                    self.shard.buffers.give_back(call.body);
+                    self.shard.outbox.spare.give_back(call.body);
                 }
             }
         }

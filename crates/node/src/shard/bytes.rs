@@ -64,7 +64,10 @@ impl Shard {
             Ok(Received::Message(Envelope::Drain | Envelope::Stop)) => {
                 self.end_session(&message, "a request to stop that only the own host makes");
             }
-            Ok(Received::Message(read)) if self.is_served_here(&read) => self.take_here(read),
+            Ok(Received::Message(read)) if self.is_served_here(&read) => {
+                self.outbox.spare.give_back_message(message);
+                self.take_here(read);
+            }
             Ok(Received::Message(_)) => {
                 self.end_session(&message, "a message for what is not served here");
             }
@@ -153,15 +156,13 @@ impl Shard {
             partition_count: self.facts.partition_count,
         };
         let statements = &mut self.message_bytes.statements;
-        read_message(
-            bytes,
-            &mut CatalogNames {
-                sources,
-                partition_count: self.facts.partition_count,
-                statements,
-                prepared: &prepared,
-            },
-        )
+        let mut names = CatalogNames {
+            sources,
+            partition_count: self.facts.partition_count,
+            statements,
+            prepared: &prepared,
+        };
+        read_message(bytes, &mut names, &mut self.outbox.spare)
     }
 
     /// Another catalog is in force here: what waited for it is taken before anything else.

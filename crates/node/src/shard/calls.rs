@@ -154,7 +154,7 @@ impl Shard {
             waits => {
                 let at = At::Host(self.facts.host);
                 let origin = self.count_outstanding(origin, PARTITION_WEIGHT, at);
-                let copy = self.buffers.copy_of(body);
+                let copy = self.outbox.spare.copy_of(body);
                 let call = HeldCall::Invocation(ForwardedCall { origin, body: copy });
                 match waits {
                     Admission::Speculate(header) => {
@@ -218,7 +218,7 @@ impl Shard {
         let origin = call.origin();
         self.answer_when_safe((slot, entry), ForwardedAnswer { origin, status, frame });
         if let HeldCall::Invocation(call) | HeldCall::Via(ViaCall { call, .. }) = call {
-            self.buffers.give_back(call.body);
+            self.outbox.spare.give_back(call.body);
         }
     }
 
@@ -228,7 +228,7 @@ impl Shard {
         header: &EntryHeader,
         call: &HeldCall,
     ) -> KeptAnswer {
-        let mut frame = self.buffers.take();
+        let mut frame = self.outbox.spare.take();
         let status = match call {
             HeldCall::Invocation(call) | HeldCall::Via(ViaCall { call, .. }) => {
                 let invocation = Invocation::decode(&call.body)

@@ -340,7 +340,7 @@ impl Shard {
 
     fn finish_multi(&mut self, finished: Finished<MultiOrigin>) {
         let origin = finished.origin.origin;
-        let mut frame = self.buffers.take();
+        let mut frame = self.outbox.spare.take();
         let start = response::begin(&mut frame);
         frame.extend_from_slice(&finished.tables);
         let waited = Elapsed::between_us(origin.arrived_us, self.now_us);
@@ -395,15 +395,6 @@ impl Shard {
             self.coordinator = Some(role);
             self.begin_with_moves();
             tracing::info!(epoch = placement.epoch(), "the coordinator of transactions is here");
-        }
-        if placement.coordinator() != self.thread
-            && let Some(role) = self.coordinator.take()
-        {
-            tracing::info!(
-                epoch = placement.epoch(),
-                "the coordinator of transactions is elsewhere"
-            );
-            self.give_back_waiting(role);
         }
         if let Some(role) = &mut self.coordinator {
             let partitions = (0..placement.partition_count()).map(PartitionId);

@@ -36,7 +36,7 @@ impl Shard {
                 return Taken::Refused;
             }
         }
-        let body = self.buffers.copy_of(body);
+        let body = self.outbox.spare.copy_of(body);
         // A copy may send the call on, to the leader of that time.
         let elsewhere = reader.filter(|thread| *thread != self.thread);
         let at = elsewhere.map_or(At::Host(leader.host()), |_| At::Anywhere);
@@ -62,7 +62,7 @@ impl Shard {
     pub(super) fn read_at_copy(&mut self, partition: PartitionId, call: ForwardedCall) {
         let invocation =
             Invocation::decode(&call.body).expect("the connection's thread decoded it before");
-        let mut frame = self.buffers.take();
+        let mut frame = self.outbox.spare.take();
         let answered = self.replicas.has_copy(partition).then(|| {
             let slot = self.replicas.slot_of_copy(partition);
             self.read_copy(slot, call.origin, &invocation, &mut frame)
@@ -71,10 +71,10 @@ impl Shard {
             Some(status) => {
                 let answer = ForwardedAnswer { origin: call.origin, status, frame };
                 self.send(call.origin.thread, Envelope::Answer(answer));
-                self.buffers.give_back(call.body);
+                self.outbox.spare.give_back(call.body);
             }
             None => {
-                self.buffers.give_back(frame);
+                self.outbox.spare.give_back(frame);
                 self.send(self.thread_of(partition), Envelope::Call(partition, call));
             }
         }

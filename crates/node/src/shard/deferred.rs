@@ -35,7 +35,7 @@ impl Shard {
     #[cold]
     pub(super) fn refuse_by_message(&mut self, origin: Origin, failure: &Failure) {
         let (status, text) = (failure.status, failure.message.as_str());
-        let mut frame = self.buffers.take();
+        let mut frame = self.outbox.spare.take();
         response::write_simple(&mut frame, origin.handle, status, Some(text));
         let answer = ForwardedAnswer { origin, status, frame };
         self.send(origin.thread, Envelope::Answer(answer));

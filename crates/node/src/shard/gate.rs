@@ -351,7 +351,7 @@ impl Shard {
         };
         while let Some((_, frame)) = answers(self) {
             self.tell_load(&frame);
-            self.buffers.give_back(frame);
+            self.outbox.spare.give_back(frame);
         }
     }
 
@@ -363,7 +363,7 @@ impl Shard {
         connections.into_iter().for_each(|(_, key)| self.connections.list_for_write(key));
         for (_, frame) in load_answers {
             self.tell_load(&frame);
-            self.buffers.give_back(frame);
+            self.outbox.spare.give_back(frame);
         }
     }
 
@@ -376,7 +376,7 @@ impl Shard {
         if entry <= replica.safe_position() && replica.gate.load_answers.is_empty() {
             return false;
         }
-        let frame = self.buffers.copy_of(answer);
+        let frame = self.outbox.spare.copy_of(answer);
         self.replicas[slot].gate.load_answers.push_back((entry, frame));
         true
     }

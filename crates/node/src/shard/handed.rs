@@ -150,7 +150,7 @@ impl Shard {
             return Some(answer);
         }
         if !self.handed.take(&answer.origin) {
-            self.buffers.give_back(answer.frame);
+            self.outbox.spare.give_back(answer.frame);
             return None;
         }
         let origin = Origin { weight: answer.origin.weight & !NOTED, ..answer.origin };

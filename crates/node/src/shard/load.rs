@@ -54,7 +54,7 @@ impl Shard {
         if let Some(slot) = self.replicas.slot_of(partition) {
             return self.call_here(slot, origin, invocation, body, output);
         }
-        let copy = self.buffers.copy_of(body);
+        let copy = self.outbox.spare.copy_of(body);
         let thread = self.thread_of(partition);
         let at = At::Host(thread.host());
         let origin = self.count_outstanding(origin, PARTITION_WEIGHT, at);

@@ -12,7 +12,6 @@ mod accept;
 mod answers;
 mod at_replica;
 mod bounced;
-mod buffers;
 mod bytes;
 mod calls;
 mod connections;
@@ -56,7 +55,6 @@ use crate::mailbox::{Bell, Inbox, Outbox};
 use crate::message::{AdHocCall, Envelope, ForwardedCall, MultiOrigin, Origin, ViaCall};
 use crate::statistics::ThreadStatistics;
 use accept::Listener;
-use buffers::Buffers;
 use connections::Connections;
 use coordinator::{CoordinatorRole, SeveralCalls};
 use drain::Phase;
@@ -200,7 +198,6 @@ pub struct Shard {
     /// The control thread waits until this thread goes by this version of the catalog.
     awaited_catalog: Option<u64>,
     read_buffer: Vec<u8>,
-    buffers: Buffers,
     /// An empty list, kept for its memory.
     spare_effects: Vec<coordinator::Effect>,
     statistics: ThreadStatistics,
@@ -266,7 +263,6 @@ impl Shard {
             unavailable_calls: UnavailableCalls::default(),
             cut_off_since_us: None,
             awaited_catalog: None,
-            buffers: Buffers::default(),
             spare_effects: Vec::new(),
             statistics: ThreadStatistics::default(),
             now_us: clock::now_us(),

@@ -88,7 +88,7 @@ impl Shard {
     }
 
     fn begin_response(&mut self) -> (Vec<u8>, usize) {
-        let mut frame = self.buffers.take();
+        let mut frame = self.outbox.spare.take();
         let start = response::begin(&mut frame);
         (frame, start)
     }

@@ -205,7 +205,7 @@ impl Shard {
         if let Err(failure) = response::check_size(tables.len(), limit) {
             outcome = Outcome::failed(failure);
         }
-        let mut frame = self.buffers.take();
+        let mut frame = self.outbox.spare.take();
         let start = response::begin(&mut frame);
         frame.extend_from_slice(&tables);
         let waited = Elapsed::between_us(origin.arrived_us, self.now_us);
@@ -249,7 +249,7 @@ impl Shard {
             self.outside.made.insert(handle, (inner.request, place));
             let options =
                 CallOptions { all_partition_destination: destination, ..CallOptions::default() };
-            let mut frame = self.buffers.take();
+            let mut frame = self.outbox.spare.take();
             invocation::encode(&mut frame, &inner.procedure, handle, &options, &parameters);
             let mut answer = Vec::new();
             let taken = match nested {
@@ -275,7 +275,7 @@ impl Shard {
                 Taken::Refused => self.forwarded_answer(own_answer(origin, handle, answer)),
                 Taken::Pending => {}
             }
-            self.buffers.give_back(frame);
+            self.outbox.spare.give_back(frame);
         }
     }
 

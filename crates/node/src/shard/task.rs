@@ -11,7 +11,7 @@ impl Shard {
     /// Makes a task's call. The control thread waits for its answer.
     pub(super) fn task_call(&mut self, body: &[u8]) {
         let handle = Invocation::decode(body).map_or(0, |invocation| invocation.client_handle);
-        let mut frame = self.buffers.take();
+        let mut frame = self.outbox.spare.take();
         let taken = match self.phase.takes_calls() {
             false => {
                 let text = Some("Server is shutting down.");
@@ -36,7 +36,7 @@ impl Shard {
                 self.answer_when_safe((slot, entry), answer);
             }
             Taken::Refused => self.forwarded_answer(answer),
-            Taken::Pending => self.buffers.give_back(answer.frame),
+            Taken::Pending => self.outbox.spare.give_back(answer.frame),
         }
     }
 }

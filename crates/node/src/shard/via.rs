@@ -61,7 +61,7 @@ impl Shard {
                 | HopResult::Step(ViaStep::LookUpAgain) => {}
             }
         }
-        let copy = self.buffers.copy_of(body);
+        let copy = self.outbox.spare.copy_of(body);
         let origin = self.count_outstanding(origin, PARTITION_WEIGHT, At::Anywhere);
         let via = ViaCall::new(ForwardedCall { origin, body: copy }, key, hop, partition);
         match (here, speculates, admission) {
