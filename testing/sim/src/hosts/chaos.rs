@@ -196,11 +196,12 @@ impl Cluster {
             state.voters().map(|host| host.0 as usize).collect()
         };
         // While a voter takes the place of a lost one, the group is even, and cannot lose two.
-        let is_up =
-            |host: usize| state.hosts[&lockstep_types::HostId(host as u32)].state == HostState::Up;
+        // One that joins may get its vote at any moment.
+        let state_of = |host: usize| state.hosts[&lockstep_types::HostId(host as u32)].state;
         let is_replacing = |voters: &[usize]| {
             let mut others = (0..self.processes.len()).filter(|host| !voters.contains(host));
-            voters.iter().any(|host| !is_up(*host)) && others.any(is_up)
+            voters.iter().any(|host| state_of(*host) != HostState::Up)
+                && others.any(|host| state_of(host) != HostState::Down)
         };
         if states.iter().any(|state| is_replacing(&voters_of(state))) {
             return false;
