@@ -5,7 +5,9 @@ use crate::{ChangeFilter, Procedures, WrapDisk, huge_pages, last_word, membershi
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use lockstep_node::log::{Data, Durability, directory};
 use lockstep_node::options::{Count, MAX_PARTITIONS_PER_SITE, Options};
-use lockstep_node::{MAX_SITES, NativeRegistry, Server, ServerConfiguration, TestSettings};
+use lockstep_node::{
+    MAX_SITES, NativeRegistry, Server, ServerConfiguration, TestSettings, prepare_allocator,
+};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -335,6 +337,8 @@ pub fn run(
         data,
         cluster,
     };
+    // Before there are other threads.
+    prepare_allocator(&configuration.options, sites).map_err(|error| error.to_string())?;
     // Before the ready line, so that a signal directly after it is not lost.
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(|error| error.to_string())?;
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "the host starts: {shape}, {kept}");

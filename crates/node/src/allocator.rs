@@ -1,5 +1,5 @@
-//! What a host asks of the C library's allocator: heaps that grow in large steps, one for each
-//! site, and memory that is there before it is needed.
+//! What a host asks of the C library's allocator: a heap that grows in large steps, one for each
+//! of several sites, and memory that is there before it is needed.
 //!
 //! A page that nobody has touched yet costs the thread that touches it first a wait: for a cleared
 //! page, and on a virtual machine for one that its host has to find, which was seen to take longer
@@ -22,14 +22,22 @@ const STEP_AHEAD_BYTES: u64 = 128 << 20;
 /// allocator's own limit).
 const PIECE_BYTES: u64 = 16 << 20;
 const PAGE_BYTES: usize = 4096;
+/// Threads beside several sites that may have a heap each: of the start, of signals, the control
+/// thread, the links, the log, and those that run for a moment.
+const OTHER_HEAPS: u64 = 8;
 
-/// Sets the allocator up for N sites, which [`take_ahead`] what the options say.
-/// Several sites have a heap each: messages of multi-partition transactions are allocated and
-/// freed so often that one heap's lock took half of their time.
+/// Sets the allocator up for a host with N sites, whose threads [`take_ahead`] what the options
+/// say. [`crate::Server::start`] does it too; a program that has other threads before is to
+/// do it first, because the C library settles the number of heaps when a second thread allocates
+/// for the first time.
+///
+/// One site shares the heap of the process with the others, because only that one grows in large
+/// steps, and in huge pages. Several sites have a heap each: messages of multi-partition
+/// transactions are allocated and freed so often that one heap's lock took half of their time.
 ///
 /// # Errors
 /// The options would take more memory ahead than the host may use; the text names both.
-pub(crate) fn prepare(options: &Options, sites: u32) -> io::Result<()> {
+pub fn prepare_allocator(options: &Options, sites: u32) -> io::Result<()> {
     let (ahead, limit) = (options.preallocate_bytes.get(), memory_limit_bytes(options));
     if limit > 0 && ahead >= limit {
         return Err(io::Error::other(format!(
@@ -46,16 +54,14 @@ fn set_up(ahead_bytes: u64, sites: u32) {
     let number = |bytes: u64| libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
     let arenas = match sites {
         1 => 1,
-        // The control thread has one as well.
-        several => number(u64::from(several) + 1),
+        several => number(u64::from(several) + OTHER_HEAPS),
     };
     let (step, trim) = match ahead_bytes {
         0 => (STEP_BYTES, number(8 * STEP_BYTES)),
         // Free memory stays, but for what a full machine asks back.
         _ => (STEP_AHEAD_BYTES, -1),
     };
-    // SAFETY: mallopt only stores numbers of the allocator; called before the sites' threads are
-    // there, and harmless after that.
+    // SAFETY: mallopt only stores numbers of the allocator, and may be called again.
     let accepted = unsafe {
         let mut accepted = libc::mallopt(libc::M_ARENA_MAX, arenas)
             & libc::mallopt(libc::M_TOP_PAD, number(step))

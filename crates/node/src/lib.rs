@@ -39,6 +39,7 @@ mod threads;
 mod ticker;
 mod transaction_counters;
 
+pub use allocator::prepare_allocator;
 pub use catalog::NativeRegistry;
 pub use inner_load::SiteLoad;
 pub use lockstep_host::placement::MAX_SITES;

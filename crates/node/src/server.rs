@@ -130,7 +130,7 @@ impl Server {
     ) -> io::Result<Server> {
         let configuration = checked(configuration)?;
         raise_file_limit();
-        allocator::prepare(&configuration.options, configuration.sites)?;
+        allocator::prepare_allocator(&configuration.options, configuration.sites)?;
         let internal = listen_for_hosts(&configuration)?;
         let (client, admin) = (listen(configuration.client)?, listen(configuration.admin)?);
         let addresses = (client.local_addr()?, admin.local_addr()?);

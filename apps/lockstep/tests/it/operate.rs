@@ -1,6 +1,7 @@
 //! Operating the real process: pausing it, stopping it in order with and without a snapshot, the
 //! limits of memory and disk.
 
+use super::cluster::Cluster;
 use super::crash::java;
 use super::crash::power::Power;
 use super::directory::Folder;
@@ -254,10 +255,8 @@ fn memory_that_is_taken_ahead_is_there_from_the_start_and_has_a_limit() {
     let options = ["preallocate_bytes=200000000".to_string()];
     let host = Host::spawn(&folder.0, &options).ready();
     let status = std::fs::read_to_string(format!("/proc/{}/status", host.child.id()));
-    let status = status.expect("it runs");
-    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("it is told");
-    let resident: u64 = resident.trim().trim_end_matches(" kB").parse().expect("a number");
-    assert!(resident * 1024 > 200_000_000, "{resident} kB");
+    let resident = bytes_of("VmRSS:", &status.expect("it runs"));
+    assert!(resident > 200_000_000, "{resident} bytes");
     drop(host);
     let options = ["preallocate_bytes=200000000", "memory_limit_bytes=100000000"];
     let refused = Host::command(&folder.0, &options.map(str::to_string)).output();
@@ -266,6 +265,42 @@ fn memory_that_is_taken_ahead_is_there_from_the_start_and_has_a_limit() {
         said.contains("preallocate_bytes is 200000000, and the host may use 100000000"),
         "{said}"
     );
+}
+
+/// Resident bytes of the one heap of a process that grows in large steps and in huge pages.
+fn heap_bytes(process: u32) -> u64 {
+    let memory = std::fs::read_to_string(format!("/proc/{process}/smaps")).expect("it runs");
+    let (_, heap) = memory.split_once("[heap]").expect("a process has a heap");
+    bytes_of("Rss:", heap)
+}
+
+/// The bytes that a file of the system has after a name, in kilobytes there.
+fn bytes_of(name: &str, file: &str) -> u64 {
+    let value = file.lines().find_map(|line| line.strip_prefix(name)).expect("a line of the file");
+    1024 * value.trim().trim_end_matches(" kB").parse::<u64>().expect("a number")
+}
+
+#[test]
+#[cfg(target_env = "gnu")]
+fn rows_of_hosts_with_one_site_are_in_the_heap_of_the_process() {
+    const ROWS: i64 = 200;
+    const BYTES: usize = 40_000;
+    // Each host has all rows.
+    let hosts = Cluster::new(2, "--sites 1 --kfactor 1").start();
+    let heaps = || hosts.iter().map(|host| heap_bytes(host.child.id()));
+    let mut client = hosts[0].connect();
+    client.sql(SCHEMA).expect("the schema is made");
+    let (before, long) = (heaps().collect::<Vec<u64>>(), "x".repeat(BYTES));
+    for a in 0..ROWS {
+        assert_eq!(call(&mut client, "T.insert", &row(a, &long)).0, 1);
+    }
+    let begun = Instant::now();
+    let is_there = |(after, before): (u64, &u64)| after - before > ROWS as u64 * BYTES as u64 / 2;
+    while !heaps().zip(&before).all(is_there) {
+        let after: Vec<u64> = heaps().collect();
+        assert!(begun.elapsed() < PATIENCE, "{before:?}, then {after:?}");
+        std::thread::yield_now();
+    }
 }
 
 /// The real-time priority of each of a process's threads, by name; 0 of ordinary ones.
