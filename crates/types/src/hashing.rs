@@ -8,6 +8,10 @@ use crate::{Datum, PartitionId};
 const TOKENS: usize = 16_384;
 /// Distance of two tokens: (2^31 - 1) / 8192.
 const TOKEN_STEP: i64 = 262_143;
+/// Tokens of a span: what is in a few cache lines tells most owners of a ring of few partitions.
+const SPAN_TOKENS: usize = 64;
+/// In place of the owner of a span: it has several.
+const SEVERAL: u16 = u16::MAX;
 
 /// The hash of a partitioning value: the upper half of the first word of MurmurHash3 x64_128 with
 /// seed 0, over 8 little-endian bytes for integers, else over the bytes of the value.
@@ -152,6 +156,8 @@ fn little_endian(bytes: &[u8]) -> u64 {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HashRing {
     owners: Vec<u16>,
+    /// By span, its owner, or [`SEVERAL`].
+    spans: Vec<u16>,
     partition_count: u32,
 }
 
@@ -181,7 +187,8 @@ impl HashRing {
                 owners[usize::from(token)] = partition as u16;
             }
         }
-        HashRing { owners, partition_count }
+        let spans = owners.chunks(SPAN_TOKENS).map(owner_of_all).collect();
+        HashRing { owners, spans, partition_count }
     }
 
     /// Number of partitions.
@@ -195,7 +202,11 @@ impl HashRing {
     pub fn partition_of_hash(&self, hash: i32) -> PartitionId {
         let position = (i64::from(hash) - i64::from(i32::MIN)) / TOKEN_STEP;
         let index = (position as usize).min(TOKENS - 1);
-        PartitionId(u32::from(self.owners[index]))
+        let owner = match self.spans[index / SPAN_TOKENS] {
+            SEVERAL => self.owners[index],
+            owner => owner,
+        };
+        PartitionId(u32::from(owner))
     }
 
     /// The partition that owns a partitioning value.
@@ -233,6 +244,12 @@ impl HashRing {
             (token as i32, PartitionId(u32::from(owner)))
         })
     }
+}
+
+/// The owner of a span, if it has only one.
+fn owner_of_all(span: &[u16]) -> u16 {
+    let first = span[0];
+    if span.iter().all(|owner| *owner == first) { first } else { SEVERAL }
 }
 
 #[cfg(test)]
@@ -300,6 +317,12 @@ mod tests {
             for hash in [i32::MIN, -1, 0, 1, 262_142, 4_457_399, i32::MAX] {
                 let below = tokens.iter().rev().find(|(token, _)| *token <= hash);
                 assert_eq!(Some(ring.partition_of_hash(hash)), below.map(|t| t.1));
+            }
+        }
+        for count in [1, 2, 7, 300, PartitionId::LIMIT - 1] {
+            let ring = HashRing::new(count);
+            for (token, partition) in ring.tokens() {
+                assert_eq!(ring.partition_of_hash(token), partition);
             }
         }
     }
