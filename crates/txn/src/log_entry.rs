@@ -80,7 +80,7 @@ pub use body::{
     put_entry_changes, put_load, put_part, put_schema, put_statement,
 };
 pub use epoch::{EPOCH_COPIES_MAX, EpochEntry, put_epoch};
-pub use read::{CommandEntry, Entry, EntryBody, EntryError, EntryReader, ReadPosition};
+pub use read::{CommandEntry, Entry, EntryBody, EntryError, EntryHead, EntryReader, ReadPosition};
 
 use lockstep_base::bytes::ByteWriter;
 use lockstep_types::{ParameterSet, PartitionId, TransactionId};

@@ -240,17 +240,21 @@ impl<H, A, C: Clone> Follower<H, A, C> {
     fn judge(&mut self, piece: &Piece) -> Result<(), FollowerError> {
         let mut reader = EntryReader::new(&piece.bytes);
         while self.judged < self.horizon {
-            let entry = reader.read().map_err(|error| self.stopped(error.to_string()))?;
-            let Some(entry) = entry else { break };
-            if entry.sequence <= self.judged {
+            let head = reader.read_head().map_err(|error| self.stopped(error.to_string()))?;
+            let Some(head) = head else { break };
+            if head.sequence <= self.judged {
                 continue;
             }
-            if reader.partition() != self.partition || entry.sequence != self.judged + 1 {
-                let (of, number) = (reader.partition(), entry.sequence);
+            if reader.partition() != self.partition || head.sequence != self.judged + 1 {
+                let (of, number) = (reader.partition(), head.sequence);
                 return Err(self.stopped(format!("entry {number} of partition {of} comes next")));
             }
-            self.verdicts.note(&entry, reader.catalog_version());
-            self.judged = entry.sequence;
+            if !self.verdicts.note_call(&head) {
+                let entry = reader.read_body(head);
+                let entry = entry.map_err(|error| self.stopped(error.to_string()))?;
+                self.verdicts.note(&entry, reader.catalog_version());
+            }
+            self.judged = head.sequence;
         }
         Ok(())
     }

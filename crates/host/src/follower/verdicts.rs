@@ -2,7 +2,7 @@
 
 use lockstep_site::Writers;
 use lockstep_site::fence::{ChangeId, OutcomeMemory};
-use lockstep_txn::log_entry::{Entry, EntryBody, EntryKind, Vote};
+use lockstep_txn::log_entry::{Entry, EntryBody, EntryHead, EntryKind, Vote};
 use lockstep_types::{PartitionId, TransactionId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -51,6 +51,20 @@ impl Verdicts {
         (last, last_change): (TransactionId, Option<ChangeId>),
     ) -> Verdicts {
         Verdicts { outcomes, last, last_change, ..Verdicts::new(0) }
+    }
+
+    /// The next entry, if it is a call of the partition alone: whether that runs is for later
+    /// entries to say. False, and nothing noted, for any other.
+    #[inline]
+    pub(super) fn note_call(&mut self, head: &EntryHead<'_>) -> bool {
+        let transaction = head.header.transaction;
+        let is_call =
+            head.kind == EntryKind::Command && transaction.partition() != PartitionId::MULTI;
+        if is_call {
+            assert!(head.sequence > 0, "entries are numbered from 1");
+            self.last = self.last.max(transaction);
+        }
+        is_call
     }
 
     /// The next entry, in the order of the log, of this version of the catalog.

@@ -147,6 +147,20 @@ impl<'a> Entry<'a> {
     }
 }
 
+/// An entry of which the body was not read.
+#[derive(Debug, Clone, Copy)]
+pub struct EntryHead<'a> {
+    /// Its number in the partition log.
+    pub sequence: u64,
+    /// When it ran.
+    pub header: EntryHeader,
+    /// What it is.
+    pub kind: EntryKind,
+    flags: u8,
+    offset: usize,
+    raw: &'a [u8],
+}
+
 /// Reads the entries of one or several transfers, one after the other. Keeps
 /// its memory, so that many pieces can be read without allocating.
 #[derive(Debug)]
@@ -199,6 +213,8 @@ impl<'a> EntryReader<'a> {
     /// A reader of the same `bytes` that goes on at a position in them.
     pub fn resume(bytes: &'a [u8], position: ReadPosition) -> EntryReader<'a> {
         let ReadPosition { offset, has_base, partition, source, catalog_version, .. } = position;
+        assert!(offset < bytes.len(), "there is an entry at the position");
+        assert!(has_base, "a base comes with the first entry");
         let name = |place: &Range<usize>| {
             std::str::from_utf8(&bytes[place.clone()]).expect("it was read from the same bytes")
         };
@@ -219,6 +235,7 @@ impl<'a> EntryReader<'a> {
     /// The position before the entry that was read last.
     pub fn position_before(&self, entry: &Entry<'a>) -> ReadPosition {
         assert_eq!(entry.sequence, self.sequence, "it is the entry that was read last");
+        assert!(entry.sequence > 0, "entries are numbered from 1");
         let place = |name: &&str| {
             let begin = (name.as_ptr() as usize).saturating_sub(self.bytes.as_ptr() as usize);
             if name.is_empty() { 0..0 } else { begin..begin + name.len() }
@@ -256,21 +273,51 @@ impl<'a> EntryReader<'a> {
     /// The bytes are no entry; nothing can be read after it.
     #[inline]
     pub fn read(&mut self) -> Result<Option<Entry<'a>>, EntryError> {
+        match self.read_head()? {
+            Some(head) => self.read_body(head).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The next entry without its body, for who needs only some of them whole; `None` at the end.
+    /// A command whose procedure was named in a body that was not read cannot be read after it.
+    ///
+    /// # Errors
+    /// As of [`EntryReader::read`].
+    #[inline]
+    pub fn read_head(&mut self) -> Result<Option<EntryHead<'a>>, EntryError> {
         if self.rest.remaining() == 0 {
             return Ok(None);
         }
         let offset = self.bytes.len() - self.rest.remaining();
-        match self.read_at(offset) {
-            Ok(entry) => Ok(Some(entry)),
-            Err(error) => {
-                self.rest = ByteReader::new(&[]);
-                Err(EntryError { offset, ..error })
-            }
+        self.head_at(offset).map(Some).map_err(|error| self.end_with(error, offset))
+    }
+
+    /// An entry whose head was read last.
+    ///
+    /// # Errors
+    /// As of [`EntryReader::read`].
+    #[inline]
+    pub fn read_body(&mut self, head: EntryHead<'a>) -> Result<Entry<'a>, EntryError> {
+        let EntryHead { sequence, header, kind, flags, offset, raw } = head;
+        assert_eq!(sequence, self.sequence, "it is the entry whose head was read last");
+        assert!(self.has_base, "a base comes with the first entry");
+        match self.body_of(flags, kind, raw) {
+            Ok(body) => Ok(Entry { sequence, header, kind, body, offset, raw }),
+            Err(error) => Err(self.end_with(error, offset)),
         }
     }
 
+    /// Nothing can be read after what is no entry.
+    #[cold]
+    fn end_with(&mut self, error: EntryError, offset: usize) -> EntryError {
+        assert!(offset < self.bytes.len(), "what is no entry has bytes");
+        self.rest = ByteReader::new(&[]);
+        EntryError { offset, ..error }
+    }
+
     #[inline]
-    fn read_at(&mut self, offset: usize) -> Result<Entry<'a>, EntryError> {
+    fn head_at(&mut self, offset: usize) -> Result<EntryHead<'a>, EntryError> {
         let head = self.rest.u8()?;
         if head & BASE != 0 {
             self.read_base()?;
@@ -295,14 +342,8 @@ impl<'a> EntryReader<'a> {
         let raw = self.rest.counted()?;
         let kind =
             EntryKind::of(head & KIND).ok_or_else(|| EntryError::unknown("kind", head & KIND))?;
-        Ok(Entry {
-            sequence: self.sequence,
-            header: EntryHeader { transaction, timestamp_us, repeated: false },
-            kind,
-            body: self.read_body(head, kind, raw)?,
-            offset,
-            raw,
-        })
+        let header = EntryHeader { transaction, timestamp_us, repeated: false };
+        Ok(EntryHead { sequence: self.sequence, header, kind, flags: head, offset, raw })
     }
 
     #[cold]
@@ -333,7 +374,7 @@ impl<'a> EntryReader<'a> {
     }
 
     #[inline]
-    fn read_body(
+    fn body_of(
         &mut self,
         head: u8,
         kind: EntryKind,
