@@ -149,8 +149,8 @@ pub(crate) struct Links {
     /// Since when it waits, and when it was last said for what.
     start: StartWait,
     now: ClockReading,
-    /// When a round did all that is due last.
-    all_done_us: i64,
+    /// When all sockets were looked at last.
+    looked_us: i64,
     /// This round does so too, and not only send what threads have sent.
     does_all: bool,
     /// The next one does.
@@ -235,7 +235,7 @@ impl Links {
             formed: Some(formed),
             start: StartWait::begun(now),
             now,
-            all_done_us: 0,
+            looked_us: 0,
             does_all: true,
             has_more: false,
             attended_us: 0,

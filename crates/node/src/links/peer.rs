@@ -25,6 +25,8 @@ const CONNECT_TIMEOUT_US: u64 = 2_000_000;
 const BEAT_EVERY_US: u64 = 50_000;
 /// The pieces of one vectored write.
 const SLICES: usize = 64;
+/// The most bytes that are copied to be written as one: a vectored write costs more than that.
+const GATHERED_BYTES: usize = 4096;
 
 /// Another host.
 pub(super) struct Peer {
@@ -47,6 +49,8 @@ pub(super) struct Peer {
     pub(super) other: OtherHost<Box<HostMessage>>,
     /// When its cluster was created, as it has said.
     pub(super) created_ms: Option<i64>,
+    /// Memory of what is written.
+    gathered: Vec<u8>,
     /// A message that the link has no room for.
     held: Option<Box<HostMessage>>,
     /// Only a refusal is still to be written.
@@ -78,6 +82,7 @@ impl Peer {
             has_agreed: false,
             other: OtherHost::default(),
             created_ms: None,
+            gathered: Vec::new(),
             held: None,
             is_closing: false,
             own_host,
@@ -170,7 +175,7 @@ impl Peer {
             return Err(refusal);
         }
         self.drop_stream(watch);
-        let set_up = watch.add_connection(&mut stream, self.token());
+        let set_up = watch.add_connection(&mut stream, self.host_id);
         if set_up.and_then(|()| stream.set_nodelay(true)).is_err() {
             self.link.disconnected();
             return Ok(());
@@ -188,7 +193,7 @@ impl Peer {
 
     /// The socket is ready for something.
     pub(super) fn note_event(&mut self, event: &Event, watch: &Watch, now: ClockReading) {
-        let token = self.token();
+        let host = self.host_id;
         let Some((stream, is_made)) = &mut self.stream else { return };
         if !*is_made {
             if !event.is_writable() && !event.is_error() {
@@ -197,7 +202,7 @@ impl Peer {
             let failed = stream.take_error().unwrap_or_else(Some);
             let failed = failed.or_else(|| stream.peer_addr().err());
             let failed = failed.or_else(|| stream.set_nodelay(true).err());
-            if let Some(error) = failed.or_else(|| watch.add_connection(stream, token).err()) {
+            if let Some(error) = failed.or_else(|| watch.add_connection(stream, host).err()) {
                 self.problem = error.to_string();
                 self.stream = None;
                 return;
@@ -375,7 +380,7 @@ impl Peer {
             if count == 0 {
                 break;
             }
-            match stream.write_vectored(&slices[..count]) {
+            match write_slices(stream, &slices[..count], &mut self.gathered) {
                 Ok(written) => self.link.wrote(written),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.can_write = false,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -386,4 +391,19 @@ impl Peer {
             self.disconnect();
         }
     }
+}
+
+/// Writes slices: few bytes as one, for which the system takes less time.
+fn write_slices(
+    stream: &mut TcpStream,
+    slices: &[IoSlice<'_>],
+    gathered: &mut Vec<u8>,
+) -> io::Result<usize> {
+    let bytes: usize = slices.iter().map(|slice| slice.len()).sum();
+    if bytes > GATHERED_BYTES {
+        return stream.write_vectored(slices);
+    }
+    gathered.clear();
+    slices.iter().for_each(|slice| gathered.extend_from_slice(slice));
+    stream.write(gathered)
 }

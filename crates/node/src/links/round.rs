@@ -10,24 +10,35 @@ use std::io;
 /// A site that is to hear what comes may have no time: all sockets are looked at this often.
 const LOOK_EVERY_US: u64 = 900;
 /// The control plane, which takes longer than a round without it, is attended to when it has heard
-/// something, and this often.
-const ATTEND_EVERY_US: u64 = 900;
+/// something or is asked for something, and this often: a small part of the time between two
+/// heartbeats.
+const ATTEND_EVERY_US: u64 = 4_000;
 
 impl Links {
-    /// A round begins: one that does all that is due, or, where that was done just before, one that
-    /// only sends what threads have sent. With `heard`, other hosts may have sent something.
+    /// A round begins: one that does all that is due, also because other hosts were heard, or,
+    /// where that was done just before, one that only sends what threads have sent.
     pub(super) fn begin_round(&mut self, does_all: bool, heard: bool) {
         self.now = now();
-        let since = Elapsed::between_us(self.all_done_us, self.now.monotonic_us);
-        let is_due = since.us() >= LOOK_EVERY_US;
-        self.does_all = does_all || heard || is_due || std::mem::take(&mut self.has_more);
-        if self.does_all {
-            self.all_done_us = self.now.monotonic_us;
+        self.does_all = does_all || heard || std::mem::take(&mut self.has_more);
+        let since = Elapsed::between_us(self.looked_us, self.now.monotonic_us);
+        if since.us() >= LOOK_EVERY_US {
+            self.look_at_all();
         }
         let unattended = Elapsed::between_us(self.attended_us, self.now.monotonic_us);
         self.attends |= does_all || !self.has_formed() || unattended.us() >= ATTEND_EVERY_US;
-        if heard || is_due {
-            self.peers.iter_mut().flatten().for_each(|peer| peer.look());
+    }
+
+    /// In this round all sockets are looked at.
+    pub(super) fn look_at_all(&mut self) {
+        (self.does_all, self.looked_us) = (true, self.now.monotonic_us);
+        self.peers.iter_mut().flatten().for_each(|peer| peer.look());
+    }
+
+    /// In this round the socket of a host is looked at, if there is one.
+    pub(super) fn look_at(&mut self, place: usize) {
+        assert!(self.does_all, "a round that looks at a socket reads from it");
+        if let Some(peer) = &mut self.peers[place] {
+            peer.look();
         }
     }
 

@@ -10,6 +10,7 @@
 use super::{Formed, Links, LinksParts};
 use crate::mailbox::Bell;
 use crate::shard::{HostFacts, Shard};
+use lockstep_types::HostId;
 use mio::{Events, Poll};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering, fence};
@@ -54,6 +55,8 @@ pub(crate) struct SharedLinks {
     links: Mutex<Option<Links>>,
     /// What threads want that found another one at the links.
     asked: AtomicU8,
+    /// By host, whether it may have sent something: with [`HEARD`] those are looked at.
+    heard: Vec<AtomicBool>,
     bell: Arc<Bell>,
     facts: Arc<HostFacts>,
     /// The cluster is formed.
@@ -71,10 +74,12 @@ impl SharedLinks {
         formed: SyncSender<Result<Formed, String>>,
     ) -> io::Result<(Arc<SharedLinks>, Poll)> {
         let (bell, facts) = (Arc::clone(&parts.bell), Arc::clone(&parts.facts));
+        let heard = parts.membership.addresses.iter().map(|_| AtomicBool::new(false)).collect();
         let (links, poll) = Links::new(parts, formed)?;
         let shared = SharedLinks {
             links: Mutex::new(Some(links)),
             asked: AtomicU8::new(0),
+            heard,
             bell,
             facts,
             is_formed: AtomicBool::new(false),
@@ -118,6 +123,7 @@ impl SharedLinks {
         let links = guard.as_mut().expect("they go with this thread");
         self.asked.store(0, Ordering::SeqCst);
         links.begin_round(true, true);
+        links.look_at_all();
         events.iter().for_each(|event| links.note_event(event));
         let left = self.exchange(links);
         drop(guard);
@@ -139,10 +145,16 @@ impl SharedLinks {
         self.leave(self.ask(SENT));
     }
 
-    /// The calling site has heard that other hosts have sent something.
+    /// The calling site has heard that these hosts have sent something.
     #[inline]
-    pub(crate) fn hear(&self) {
+    pub(crate) fn hear(&self, hosts: impl Iterator<Item = HostId>) {
+        hosts.for_each(|host| self.heard[host.0 as usize].store(true, Ordering::SeqCst));
         self.leave(self.ask(HEARD));
+    }
+
+    /// Any host may have sent something: the calling site has not asked its poll.
+    pub(crate) fn hear_all(&self) {
+        self.hear((0..).map(HostId).take(self.heard.len()));
     }
 
     fn leave(&self, left: Left) {
@@ -160,6 +172,9 @@ impl SharedLinks {
             let Some(links) = guard.as_mut() else { return Left::Nothing };
             let asked = self.asked.swap(0, Ordering::SeqCst);
             links.begin_round(asked & ALL != 0, asked & HEARD != 0);
+            if asked & HEARD != 0 {
+                self.look_at_heard(links);
+            }
             let left = self.exchange(links);
             drop(guard);
             if left != Left::Nothing || !self.is_asked() {
@@ -167,6 +182,15 @@ impl SharedLinks {
             }
         }
         Left::Messages
+    }
+
+    fn look_at_heard(&self, links: &mut Links) {
+        for (place, heard) in self.heard.iter().enumerate() {
+            // Who asks for it has set it before.
+            if heard.load(Ordering::SeqCst) && heard.swap(false, Ordering::SeqCst) {
+                links.look_at(place);
+            }
+        }
     }
 
     /// After the lock was given back: whether a thread found it taken meanwhile.
@@ -198,9 +222,9 @@ impl SharedLinks {
         self.links.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The token under which the poll of a site hears that other hosts have sent something.
-    pub(crate) fn token() -> mio::Token {
-        Shard::links_token()
+    /// The token under which the poll of a site hears that a host has sent something.
+    pub(crate) fn token_of(host: HostId) -> mio::Token {
+        Shard::token_of_host(host)
     }
 }
 

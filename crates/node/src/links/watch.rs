@@ -6,6 +6,7 @@
 //! where there are no sites, at a witness, for everything.
 
 use super::shared::SharedLinks;
+use lockstep_types::HostId;
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 use std::io;
@@ -32,17 +33,17 @@ impl Watch {
     ///
     /// # Errors
     /// A poll takes no more sockets.
-    pub(super) fn add_connection(&self, stream: &mut TcpStream, token: Token) -> io::Result<()> {
+    pub(super) fn add_connection(&self, stream: &mut TcpStream, host: HostId) -> io::Result<()> {
         // It is there while it is being made; one that was accepted is not.
         let _ = self.links.deregister(stream);
         for site in &self.sites {
-            add(site, stream, SharedLinks::token())?;
+            add(site, stream, SharedLinks::token_of(host))?;
         }
         let interest = match self.sites.is_empty() {
             true => Interest::READABLE | Interest::WRITABLE,
             false => Interest::WRITABLE,
         };
-        self.links.register(stream, token, interest)
+        self.links.register(stream, Token(host.0 as usize), interest)
     }
 }
 
@@ -70,7 +71,7 @@ mod tests {
     use std::time::Duration;
 
     const LONG: Duration = Duration::from_secs(20);
-    const HOST: Token = Token(1);
+    const HOST: HostId = HostId(1);
 
     /// The tokens of what a poll hears within a time.
     fn heard(poll: &mut Poll, within: Duration) -> Vec<Token> {
@@ -136,7 +137,7 @@ mod tests {
         assert!(heard(&mut links, Duration::ZERO).is_empty());
         other.write_all(b"another frame").expect("a connection");
         for thread in threads {
-            assert_eq!(thread.join().expect("no panic"), [SharedLinks::token()]);
+            assert_eq!(thread.join().expect("no panic"), [SharedLinks::token_of(HOST)]);
         }
     }
 
@@ -145,11 +146,11 @@ mod tests {
         let (mut links, mut site) = (poll(), poll());
         let (_own, mut other) = connection(&links, &[&site]);
         other.write_all(b"a frame").expect("a connection");
-        assert_eq!(heard(&mut site, LONG), [SharedLinks::token()]);
+        assert_eq!(heard(&mut site, LONG), [SharedLinks::token_of(HOST)]);
         assert!(heard(&mut links, Duration::ZERO).is_empty());
         let mut witness = poll();
         let (_own, mut other) = connection(&witness, &[]);
         other.write_all(b"a frame").expect("a connection");
-        assert_eq!(heard(&mut witness, LONG), [HOST]);
+        assert_eq!(heard(&mut witness, LONG), [Token(1)]);
     }
 }

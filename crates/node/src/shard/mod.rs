@@ -73,7 +73,7 @@ use lockstep_host::placement::Placement;
 use lockstep_host::several::CoordinatorCall;
 use lockstep_host::unavailable::UnavailableCalls;
 use lockstep_site::{FromPartition, Site};
-use lockstep_types::{PartitionId, Status, ThreadId, TransactionId};
+use lockstep_types::{HostId, PartitionId, Status, ThreadId, TransactionId};
 use mio::{Events, Poll, Token};
 use outside::OutsideCalls;
 use own_messages::OwnMessages;
@@ -90,8 +90,9 @@ use urgent_polling::UrgentPolling;
 const WAKER: Token = Token(usize::MAX);
 const CLIENT_LISTENER: Token = Token(usize::MAX - 1);
 const ADMIN_LISTENER: Token = Token(usize::MAX - 2);
-/// Of the sockets to other hosts.
-const LINKS: Token = Token(usize::MAX - 3);
+/// Of the sockets to other hosts: that with the number 0 is the first.
+const LINKS: usize = usize::MAX - (1 << 16);
+const LINKS_END: usize = ADMIN_LISTENER.0;
 
 /// Messages taken from each other thread in one round, so that sockets are not starved.
 const MESSAGES_PER_ROUND: usize = 1024;
@@ -167,8 +168,8 @@ pub struct Shard {
     outbox: Outbox<Envelope>,
     inbox: Inbox<Envelope>,
     links: Option<Arc<SharedLinks>>,
-    /// Other hosts have sent something.
-    hears_hosts: bool,
+    /// Hosts that have sent something.
+    heard_hosts: Vec<HostId>,
     facts: Arc<HostFacts>,
     placement: Arc<Placement>,
     catalog: Arc<HostCatalog>,
@@ -240,7 +241,7 @@ impl Shard {
             outbox: parts.outbox,
             inbox: parts.inbox,
             links: parts.links,
-            hears_hosts: false,
+            heard_hosts: Vec::new(),
             read_buffer: vec![0; facts.options.read_buffer_bytes.to_usize()],
             notes: notes::Notes::new(facts.options.slow_call_ms),
             message_bytes: bytes::MessageBytes::default(),
@@ -279,9 +280,11 @@ impl Shard {
         WAKER
     }
 
-    /// The token under which a site's poll hears other hosts.
-    pub(crate) fn links_token() -> Token {
-        LINKS
+    /// The token under which a site's poll hears another host.
+    pub(crate) fn token_of_host(host: HostId) -> Token {
+        let token = Token(LINKS + host.0 as usize);
+        assert!(token.0 < LINKS_END, "a cluster has fewer hosts than there are tokens");
+        token
     }
 
     /// Runs until it is stopped.
@@ -349,17 +352,17 @@ impl Shard {
         match event.token() {
             WAKER => {}
             CLIENT_LISTENER | ADMIN_LISTENER => self.accept_all(),
-            LINKS => self.hears_hosts = true,
+            Token(LINKS..LINKS_END) => {
+                self.heard_hosts.push(HostId((event.token().0 - LINKS) as u32));
+            }
             Token(place) => self.note_socket(place, event),
         }
     }
 
     /// Brings what other hosts have sent into the mailboxes.
     fn hear_hosts(&mut self) {
-        if std::mem::take(&mut self.hears_hosts)
-            && let Some(links) = &self.links
-        {
-            links.hear();
+        if let Some(links) = self.links.as_ref().filter(|_| !self.heard_hosts.is_empty()) {
+            links.hear(self.heard_hosts.drain(..));
         }
     }
 

@@ -112,7 +112,7 @@ impl Shard {
             }
             // What other hosts answer wakes only threads that sleep.
             if let Some(links) = &self.links {
-                links.hear();
+                links.hear_all();
             }
         }
         false
