@@ -58,6 +58,10 @@ pub struct DriverOptions {
     pub warmup: Duration,
     /// Keep every measured call's time ([`Measured::calls`]): for runs of seconds.
     pub keep_calls: bool,
+    /// In a closed loop the client asks for answers all the time. Where it shares a machine with
+    /// the servers, these would have to wake it, which on a network its own machine does; and more
+    /// often the less there is to do.
+    pub never_sleeps: bool,
 }
 
 /// What came of it.
@@ -194,9 +198,10 @@ fn closed_loop<W: Workload>(
         }
     }
     let mut reporter = Reporter::new(start);
+    let patience = if options.never_sleeps { Duration::ZERO } else { Duration::from_millis(10) };
     loop {
         let mut failed = None;
-        pipeline.poll(Duration::from_millis(10), |completion, outgoing| {
+        pipeline.poll(patience, |completion, outgoing| {
             let now = completion.completed_at;
             let lost =
                 completion.result.as_ref().err().is_some_and(ClientError::is_connection_lost);

@@ -93,6 +93,7 @@ fn vote(address: &str, seconds: u64) -> Result<bool, ClientError> {
         duration: Duration::from_secs(seconds),
         warmup: Duration::ZERO,
         keep_calls: false,
+        never_sleeps: false,
     };
     let mut load = VoterLoad::new(1, lockstep_workloads::voter::CONTESTANTS, Form::Native);
     let mut view = LiveView::default();

@@ -126,6 +126,7 @@ fn vote(
         duration,
         warmup,
         keep_calls: rate_per_s.is_some(),
+        never_sleeps: false,
     };
     let mut load = VoterLoad::new(1, voter::CONTESTANTS, Form::Native);
     let measured = drive(&options, &mut load, &mut |_| {}).map_err(|error| error.to_string())?;

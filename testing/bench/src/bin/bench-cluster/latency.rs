@@ -47,6 +47,7 @@ fn single(plan: &Plan, server: String) -> DriverOptions {
         duration: plan.duration,
         warmup: plan.warmup,
         keep_calls: false,
+        never_sleeps: false,
     }
 }
 

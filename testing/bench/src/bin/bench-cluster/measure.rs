@@ -116,6 +116,7 @@ pub fn driver(plan: &Plan, servers: Vec<String>, rate: Option<f64>) -> DriverOpt
         duration: plan.duration,
         warmup: plan.warmup,
         keep_calls: false,
+        never_sleeps: rate.is_none(),
     }
 }
 
@@ -223,7 +224,9 @@ fn writes(plan: &Plan) -> Result<f64, String> {
     })?;
     let server = bench.processes.addresses().swap_remove(bench.leader_of(0)?);
     let mut load = Writes { random: SeededRandom::new(1), writer: ParameterWriter::default() };
-    let (_, cpu_us) = bench.drive(&driver(plan, vec![server], None), &mut load)?;
+    // The client of Redis sleeps while it waits, too.
+    let options = DriverOptions { never_sleeps: false, ..driver(plan, vec![server], None) };
+    let (_, cpu_us) = bench.drive(&options, &mut load)?;
     Ok(cpu_us.iter().sum())
 }
 

@@ -141,6 +141,7 @@ impl Bench<'_> {
             duration: self.plan.duration,
             warmup: self.plan.warmup,
             keep_calls: rate.is_some(),
+            never_sleeps: false,
         }
     }
 

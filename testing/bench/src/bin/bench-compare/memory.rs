@@ -73,6 +73,7 @@ pub fn per_row(plan: &Plan, systems: &Systems) -> Result<Memory, String> {
             duration,
             warmup: std::time::Duration::ZERO,
             keep_calls: false,
+            never_sleeps: false,
         };
         let measured = drive(&options, &mut load, &mut |_| {}).map_err(text)?;
         if let Some(error) = measured.first_error {

@@ -214,6 +214,7 @@ pub fn drive_voter(
         duration: plan.duration,
         warmup: plan.warmup,
         keep_calls: rate_per_s.is_some(),
+        never_sleeps: false,
     };
     let measured = drive(&options, load, &mut |_| {}).map_err(|error| error.to_string())?;
     match &measured.first_error {

@@ -134,6 +134,7 @@ fn make_log(plan: &Plan, host: &Host) -> Result<MixedLoad, String> {
         duration: PIECE,
         warmup: Duration::ZERO,
         keep_calls: false,
+        never_sleeps: false,
     };
     while load.calls < plan.mixed_calls as i64 {
         let measured = drive(&options, &mut load, &mut |_| {}).map_err(|e| e.to_string())?;

@@ -384,6 +384,7 @@ fn voter_with_log(plan: &Plan) -> Result<Rate, String> {
         duration: plan.duration,
         warmup: plan.warmup,
         keep_calls: false,
+        never_sleeps: false,
     };
     let before = server.cpu_time().map_err(|error| error.to_string())?;
     let measured =
