@@ -5,6 +5,7 @@
 //! share the cores of one machine. Each figure is the median of its repeats, which take turns.
 
 mod failover;
+mod half_load;
 mod latency;
 mod measure;
 mod redis;

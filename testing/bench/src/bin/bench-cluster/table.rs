@@ -24,6 +24,12 @@ pub struct Samples {
     pub to_leader_us: Vec<f64>,
     /// And calls to the other host.
     pub to_other_us: Vec<f64>,
+    /// Half of the calls per second that three hosts with K = 1 answer in a closed loop.
+    pub half_load_per_s: Vec<f64>,
+    /// The 99th percentile of the latency at that rate.
+    pub half_load_p99_us: Vec<f64>,
+    /// The same of as many servers that do nothing.
+    pub echo_p99_us: Vec<f64>,
     /// For a write of a row with one copy.
     pub write_cpu_us: Vec<f64>,
     /// The same of Redis.
@@ -148,6 +154,14 @@ impl Samples {
             at_most(4.0, 2.5),
             format!("{k0:.0} us K = 0, {k1:.0} us K = 1, ping {ping:.0} us"),
         )];
+        let (here, echo) = (of(&self.half_load_p99_us), of(&self.echo_p99_us));
+        let rate = format!("K = 1 at {:.0} calls/s", of(&self.half_load_per_s));
+        rows.push(ratio(
+            "p99 at half load, K = 1 / as many echo processes at that rate",
+            (here, echo),
+            at_most(3.0, 2.0),
+            (&rate, "echo"),
+        ));
         for (what, samples, bounds) in [
             (
                 "transfer over two hosts / deposit, medians, K = 0",
@@ -175,6 +189,8 @@ impl Samples {
             "spread_k0_us": self.spread_k0_us, "spread_k1_us": self.spread_k1_us,
             "rated_k0_us": self.rated_k0_us, "rated_k1_us": self.rated_k1_us,
             "to_leader_us": self.to_leader_us, "to_other_us": self.to_other_us,
+            "half_load_per_s": self.half_load_per_s, "half_load_p99_us": self.half_load_p99_us,
+            "echo_p99_us": self.echo_p99_us,
             "write_cpu_us": self.write_cpu_us, "redis_cpu_us": self.redis_cpu_us,
             "ping_us": self.ping_us, "idle_k0_us": self.idle_k0_us, "idle_k1_us": self.idle_k1_us,
             "transfers_k0_us": self.transfers_k0, "transfers_k1_us": self.transfers_k1,
