@@ -70,6 +70,12 @@ bench-reports: build ## pages of all workloads, studies and fits in target/repor
 	cargo run --release -p lockstep-sim -- scale > $(REPORTS)/simulated.csv
 	$(REPORT) fit --points $(REPORTS)/simulated.csv --report $(REPORTS)/fit-simulated.html \
 		--title "Simulated partitions, 2 % of transfers, hops of 50 us, 2 us for each message"
+	for shape in "0 0" "1 0" "0 20" "1 20"; do \
+		cargo run --release -p lockstep-sim -- growth $$shape > $(REPORTS)/hosts.csv || exit 1; \
+		$(REPORT) fit --points $(REPORTS)/hosts.csv \
+			--report $(REPORTS)/fit-hosts-$${shape/ /-}.html \
+			--title "Simulated hosts: K, and of 1000 calls transfers: $$shape" || exit 1; \
+	done
 	$(REPORT) fit --synthetic 10000,0.03,0.0005 --report $(REPORTS)/fit-synthetic.html
 	for page in $(REPORTS)/*.html; do \
 		echo "<p><a href=\"$${page##*/}\">$${page##*/}</a>$$(grep -c '<td>WRONG</td>' $$page \

@@ -23,7 +23,7 @@ use lockstep_host::placement::{ClusterPlacement, Placement};
 use lockstep_host::schema::change::CatalogChange;
 use lockstep_host::several::CoordinatorCall;
 use lockstep_plan::Catalog;
-use lockstep_site::{FromPartition, Numbered};
+use lockstep_site::{FromPartition, Numbered, SiteLimits};
 use lockstep_sql::Limits;
 use lockstep_types::{HashRing, HostId, Outcome, PartitionId};
 use std::collections::BTreeMap;
@@ -34,6 +34,7 @@ mod changes;
 mod chaos;
 mod codes;
 mod epochs;
+pub mod growth;
 mod hops;
 mod host;
 mod judge;
@@ -210,6 +211,8 @@ struct Cluster {
     /// By pair of hosts with their runs, when they are connected again.
     connecting: BTreeMap<returns::Pair, u64>,
     report: Report,
+    /// What hosts send each other, where that is counted.
+    traffic: growth::Traffic,
 }
 
 /// Runs one seed with this number of calls, with hosts that are broken in some way.
@@ -251,19 +254,28 @@ fn run_cluster(mut cluster: Cluster, calls: usize) -> Result<Report, Failure> {
 
 impl Cluster {
     fn new(seed: u64, faults: HostFaults, work: Work) -> Cluster {
-        let has_lists = work == Work::Lists;
         let mut random = SeededRandom::new(seed ^ 0x05e7_e7a1);
         let shape = begin::shape_of(&mut random);
+        let limits = begin::limits_of(&mut random, &shape, &faults);
+        Cluster::of_shape((seed, random), shape, (faults, limits), work)
+    }
+
+    fn of_shape(
+        (seed, mut random): (u64, SeededRandom),
+        shape: Shape,
+        (faults, limits): (HostFaults, SiteLimits),
+        work: Work,
+    ) -> Cluster {
         let placement = ClusterPlacement::first(&shape).expect("the shapes fit");
         let options = Options {
             proposal_timeout_us: 1_000_000,
             reload_after_us: 200_000,
             ..Options::default()
         };
-        let limits = begin::limits_of(&mut random, &shape, &faults);
         let natives = Natives::new(seed);
         let empty = SimCatalog::new(Catalog::default(), &natives);
-        let made = empty.prepare_change(CatalogChange::Ddl(&begin::schema(has_lists)), &natives);
+        let made =
+            empty.prepare_change(CatalogChange::Ddl(&begin::schema(work == Work::Lists)), &natives);
         let task = made.task;
         let version = task.catalog_version;
         let catalog = SimCatalog::of(Arc::clone(&task.catalog));
@@ -287,12 +299,10 @@ impl Cluster {
             faults,
             report: Report::default(),
         };
-        let loses_partitions = shared.random.chance(1, 4);
-        let changes_one_in = [0, 0, 40, 150][shared.random.below(4) as usize];
         let mut cluster = Cluster {
             now_us: 1_000,
-            loses_partitions,
-            changes_one_in,
+            loses_partitions: shared.random.chance(1, 4),
+            changes_one_in: [0, 0, 40, 150][shared.random.below(4) as usize],
             moves_leaders: shape.k > 0 && seed.is_multiple_of(3),
             coordinator_moves: (shape.k > 0 && seed % 5 == 2)
                 .then(|| SeededRandom::new(seed ^ 0x0c00_4d1e)),
@@ -308,9 +318,10 @@ impl Cluster {
             network: Network::new(),
             events: BTreeMap::new(),
             next_event: 0,
-            judge: Judge::new(accounts, lists::Lists::of_seed(seed, has_lists)),
+            judge: Judge::new(accounts, lists::Lists::of_seed(seed, work == Work::Lists)),
             disturbed: BTreeMap::new(),
             report: Report::default(),
+            traffic: growth::Traffic::default(),
         };
         for host in 0..shape.hosts {
             cluster.processes.push(None);

@@ -5,6 +5,7 @@
 
 use lockstep_sim::StopEverything;
 use lockstep_sim::hosts;
+use lockstep_sim::hosts::growth::{self, Costs, Growth, Traffic};
 use lockstep_sim::lists::Kind;
 use lockstep_sim::power;
 use lockstep_sim::timed::{self, Model, Throughput};
@@ -18,6 +19,7 @@ const USAGE: &str = "\
 Usage: lockstep-sim [power|copies|hosts] [--seeds N] [--from SEED] [--minutes M] [--calls N]
        lockstep-sim timed
        lockstep-sim scale [N]
+       lockstep-sim growth [K N]
 
 Runs seeds of the simulator, and stops at the first that fails.
 
@@ -32,6 +34,9 @@ Runs seeds of the simulator, and stops at the first that fails.
                everything for each; the transfers are statements, planned on both sides
   scale        prints calls per simulated second over partitions, N (20) of a thousand calls
                transfers, as points for `lockstep bench fit`
+  growth       messages between hosts and their bytes for a call, over 1 to 32 hosts, and the calls
+               per second with which one of them is busy all the time, by costs that were measured;
+               with K and N only the calls per second, N of a thousand calls transfers, as points
 ";
 
 /// The seed that runs.
@@ -104,6 +109,50 @@ fn print_scale(transfers_per_mille: u64) {
     }
 }
 
+/// Processor time on two cores of 2.4 GHz: of calls and entries in batches of 32, and of messages
+/// that go one by one ([`make bench-cluster`](../../../docs/benchmarks.md)).
+const COSTS: Costs = Costs { call_ns: 1_900.0, entry_ns: 1_100.0, message_ns: 4_500.0 };
+
+/// What is counted over numbers of hosts.
+fn traffic_of(k: u8, transfers_per_mille: u64) -> impl Iterator<Item = (u32, Traffic)> {
+    let hosts = SCALES.into_iter().filter(move |hosts| *hosts > u32::from(k));
+    hosts.map(move |hosts| {
+        let growth = Growth { hosts, k, calls: 400, transfers_per_mille };
+        let traffic = growth::run(1, growth);
+        (hosts, traffic.expect("a cluster without faults answers"))
+    })
+}
+
+fn print_growth() {
+    println!(
+        "K  transfers  hosts  messages/call  bytes/call  calls/s when one is busy  which  \
+         its share of all work"
+    );
+    for (k, per_mille) in [(0, 0), (1, 0), (0, 20), (1, 20), (0, 1000), (1, 1000)] {
+        let (mut messages, mut bytes) = (Vec::new(), Vec::new());
+        for (hosts, traffic) in traffic_of(k, per_mille) {
+            let (most_per_s, host) = traffic.most_per_s(&COSTS);
+            let share = traffic.busy_share(&COSTS, host);
+            println!(
+                "{k}  {:7.1} %  {hosts:5}  {:13.3}  {:10.1}  {most_per_s:24.0}  {host:5}  \
+                 {:19.1} %",
+                per_mille as f64 / 10.0,
+                traffic.messages_a_call(),
+                traffic.bytes_a_call(),
+                100.0 * share,
+            );
+            messages.push((hosts, traffic.messages_a_call()));
+            bytes.push((hosts, traffic.bytes_a_call()));
+        }
+        println!(
+            "K = {k}, {per_mille} of 1000 transfers: slope for each host {:+.3} % messages, \
+             {:+.3} % bytes\n",
+            100.0 * growth::slope_per_host(&messages),
+            100.0 * growth::slope_per_host(&bytes),
+        );
+    }
+}
+
 /// A workload that runs alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Alone {
@@ -118,6 +167,7 @@ enum Given {
     Help,
     Timed,
     Scale { per_mille: u64 },
+    Growth(Option<(u8, u64)>),
     Seeds { alone: Option<Alone>, from: u64, seeds: u64, minutes: Option<u64>, calls: usize },
 }
 
@@ -134,6 +184,11 @@ fn given(arguments: &[String]) -> Result<Given, String> {
         ["scale", _] => {
             let per_mille = number("scale", arguments.get(1))?;
             return Ok(Given::Scale { per_mille });
+        }
+        ["growth"] => return Ok(Given::Growth(None)),
+        ["growth", _, _] => {
+            let k = number("growth", arguments.get(1))?.min(2) as u8;
+            return Ok(Given::Growth(Some((k, number("growth", arguments.get(2))?))));
         }
         _ if words.iter().any(|word| ["--help", "-h"].contains(word)) => return Ok(Given::Help),
         _ => {}
@@ -165,6 +220,13 @@ fn main() -> ExitCode {
         Ok(Given::Help) => print!("{USAGE}"),
         Ok(Given::Timed) => compare(),
         Ok(Given::Scale { per_mille }) => print_scale(per_mille),
+        Ok(Given::Growth(None)) => print_growth(),
+        Ok(Given::Growth(Some((k, per_mille)))) => {
+            println!("hosts,calls per second");
+            for (hosts, traffic) in traffic_of(k, per_mille) {
+                println!("{hosts},{:.0}", traffic.most_per_s(&COSTS).0);
+            }
+        }
         Ok(Given::Seeds { alone, from, seeds, minutes, calls }) => {
             // A time that the clock cannot tell is as good as none.
             let after =
@@ -380,6 +442,8 @@ mod tests {
         assert_eq!(of("copies --seeds 2"), seeds(Some(Alone::Copies), 1, 2, None, 400));
         assert_eq!(of("--minutes 3 --calls 9"), seeds(None, 1, u64::MAX, Some(3), 9));
         assert_eq!(of("scale 50"), Ok(Given::Scale { per_mille: 50 }));
+        assert_eq!(of("growth"), Ok(Given::Growth(None)));
+        assert_eq!(of("growth 1 20"), Ok(Given::Growth(Some((1, 20)))));
         assert_eq!(of("timed"), Ok(Given::Timed));
         assert_eq!(of("power --help"), Ok(Given::Help));
         for (text, problem) in [

@@ -201,20 +201,11 @@ impl Judge {
         let (from, to) = (account(), account());
         let amount = random.between(1, 50);
         match random.below(23) {
-            0..=5 => {
-                let call = self.begin(Kind::Move(from, from));
-                let number = call as i64;
-                let given = [from, from, number, 0, from, number, 1];
-                (call, procedure("Touch", &given))
-            }
+            0..=5 => self.touch(from),
+            6..=9 if random.chance(1, 2) => self.transfer(amount, from, to),
             6..=9 => {
                 let call = self.begin(Kind::Move(from, to));
-                let number = call as i64;
-                let given = [amount, from, from, number, 0, amount, to, to, number, 1];
-                match random.chance(1, 2) {
-                    true => (call, procedure("Move", &given)),
-                    false => (call, move_of(&given)),
-                }
+                (call, move_of(&given_of(call, amount, from, to)))
             }
             10 => {
                 let call = self.begin(Kind::Broken);
@@ -232,6 +223,20 @@ impl Judge {
             }
             _ => self.read_all(),
         }
+    }
+
+    /// A change of one account.
+    pub(super) fn touch(&mut self, account: i64) -> (usize, Request) {
+        let call = self.begin(Kind::Move(account, account));
+        let number = call as i64;
+        let given = [account, account, number, 0, account, number, 1];
+        (call, procedure("Touch", &given))
+    }
+
+    /// A call of the procedure that moves money.
+    pub(super) fn transfer(&mut self, amount: i64, from: i64, to: i64) -> (usize, Request) {
+        let call = self.begin(Kind::Move(from, to));
+        (call, procedure("Move", &given_of(call, amount, from, to)))
     }
 
     pub(super) fn read_all(&mut self) -> (usize, Request) {
@@ -440,6 +445,12 @@ impl Judge {
             false => Err(format!("moves that nobody made: {sides:?}")),
         }
     }
+}
+
+/// The parameters of a move.
+fn given_of(call: usize, amount: i64, from: i64, to: i64) -> [i64; 10] {
+    let number = call as i64;
+    [amount, from, from, number, 0, amount, to, to, number, 1]
 }
 
 fn procedure(name: &str, given: &[i64]) -> Request {

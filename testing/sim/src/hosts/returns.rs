@@ -151,6 +151,7 @@ impl Cluster {
 
     /// The same in a session that there is.
     pub(super) fn send_in(&mut self, (from, to): (HostId, HostId), session: u32, said: Said) {
+        self.traffic.note((from, to), &said);
         let (from, way) = (from.0 as usize, (from.0 as usize, to.0 as usize));
         let at_us = self.network.message_us(&mut self.shared.random, way, self.now_us);
         self.schedule(at_us, way.1, Event::Message { from, session, said });
