@@ -9,20 +9,14 @@ use lockstep_bench::process::{ServerProcess, on_core};
 use lockstep_bench::voter::{Form, VoterLoad};
 use lockstep_workloads::voter::CONTESTANTS;
 
-/// Measures both once, at a rate.
+/// Measures both once, at a rate. A call that found too many in flight counts from when it was due.
 ///
 /// # Errors
-/// A server does not start or fails, or could not be sent what was due.
+/// A server does not start or fails.
 pub fn p99(plan: &Plan, rate_per_s: f64, samples: &mut Samples) -> Result<(), String> {
     let shape = spread(plan, 1);
     let (measured, _) = run_voter(plan, &shape, Aim::Leader, Some(rate_per_s))?;
     let echo = echo(plan, shape.hosts, rate_per_s)?;
-    for (who, measured) in [("the cluster", &measured), ("the echo servers", &echo)] {
-        if measured.late > 0 {
-            let late = measured.late;
-            return Err(format!("{late} calls at half load found {who} full: too many in flight"));
-        }
-    }
     samples.half_load_per_s.push(rate_per_s);
     samples.half_load_p99_us.push(p99_us(&measured));
     samples.echo_p99_us.push(p99_us(&echo));
