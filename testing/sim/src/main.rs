@@ -187,8 +187,12 @@ fn given(arguments: &[String]) -> Result<Given, String> {
         }
         ["growth"] => return Ok(Given::Growth(None)),
         ["growth", _, _] => {
-            let k = number("growth", arguments.get(1))?.min(2) as u8;
-            return Ok(Given::Growth(Some((k, number("growth", arguments.get(2))?))));
+            let at_most = |name, place, most| match number("growth", arguments.get(place))? {
+                value if value <= most => Ok(value),
+                value => Err(format!("growth: {name} is {value}, and {most} at most")),
+            };
+            let (k, per_mille) = (at_most("K", 1, 2)?, at_most("N", 2, 1000)?);
+            return Ok(Given::Growth(Some((k as u8, per_mille))));
         }
         _ if words.iter().any(|word| ["--help", "-h"].contains(word)) => return Ok(Given::Help),
         _ => {}
@@ -444,6 +448,8 @@ mod tests {
         assert_eq!(of("scale 50"), Ok(Given::Scale { per_mille: 50 }));
         assert_eq!(of("growth"), Ok(Given::Growth(None)));
         assert_eq!(of("growth 1 20"), Ok(Given::Growth(Some((1, 20)))));
+        assert!(of("growth 3 20").is_err_and(|said| said.contains("K is 3, and 2 at most")));
+        assert!(of("growth 1 1001").is_err_and(|said| said.contains("N is 1001")));
         assert_eq!(of("timed"), Ok(Given::Timed));
         assert_eq!(of("power --help"), Ok(Given::Help));
         for (text, problem) in [
