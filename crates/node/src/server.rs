@@ -129,8 +129,7 @@ impl Server {
         loads: Vec<Box<dyn SiteLoad>>,
     ) -> io::Result<Server> {
         let configuration = checked(configuration)?;
-        raise_file_limit();
-        allocator::prepare_allocator(&configuration.options, configuration.sites)?;
+        prepare_process(&configuration)?;
         let internal = listen_for_hosts(&configuration)?;
         let (client, admin) = (listen(configuration.client)?, listen(configuration.admin)?);
         let addresses = (client.local_addr()?, admin.local_addr()?);
@@ -189,10 +188,14 @@ impl Server {
         };
         threads.push(start_control(parts)?);
         threads.extend(links);
-        await_joined(waits, &facts.options)?;
         let _kept = (configuration.data, Ticker::start(facts.options.slow_call_ms)?);
         let recovery = _kept.0.is_some().then_some(summary);
-        Ok(Server { facts, threads, log, recovery, _kept, main_outbox, stopped: false })
+        Server { facts, threads, log, recovery, _kept, main_outbox, stopped: false }.joined(waits)
+    }
+
+    /// The host, once it takes calls; one that does not join the cluster stops its threads.
+    fn joined(self, waits: Option<Receiver<Joined>>) -> io::Result<Server> {
+        await_joined(waits, &self.facts.options).map(|()| self)
     }
 
     /// Where clients connect.
@@ -537,6 +540,12 @@ fn start_control(parts: ControlParts) -> io::Result<JoinHandle<io::Result<()>>> 
     builder
         .stack_size(SITE_STACK_BYTES)
         .spawn(move || end_host_after("control", &facts, || Control::new(parts).run()))
+}
+
+/// Sets what the threads of a host have in common, before there are any.
+fn prepare_process(configuration: &ServerConfiguration) -> io::Result<()> {
+    raise_file_limit();
+    allocator::prepare_allocator(&configuration.options, configuration.sites)
 }
 
 /// Raises the number of files that this process may open to what it is allowed at most: each

@@ -125,7 +125,7 @@ impl Gathering {
             },
             said: Instant::now(),
         };
-        let Some(plan) = gathering.await_hosts()? else {
+        let Some(plan) = gathering.await_hosts(options)? else {
             let listener = gathering.end_server().expect("it runs until now")?;
             return Ok(Start::Joins(listener));
         };
@@ -149,8 +149,9 @@ impl Gathering {
 
     /// Asks all other hosts until all that take part have reported. None where the cluster serves,
     /// and this host is none of it.
-    fn await_hosts(&mut self) -> Result<Option<AssemblyPlan>, String> {
+    fn await_hosts(&mut self, options: &Options) -> Result<Option<AssemblyPlan>, String> {
         let own = self.shared.host;
+        let begun = Instant::now();
         let mut closes_since: BTreeMap<HostId, Instant> = BTreeMap::new();
         let mut asked = Instant::now();
         loop {
@@ -184,9 +185,11 @@ impl Gathering {
             reports.insert(own, self.shared.report.clone());
             match assemble(own, &reports)? {
                 Assembly::Complete(plan) => return Ok(Some(plan)),
-                Assembly::Waits(missing) => self.say_missing(&missing),
+                Assembly::Waits(missing) => self.wait_for(&self.named(&missing), begun, options)?,
                 Assembly::Out => {
-                    self.say("the cluster went on without this host: it joins once others serve");
+                    let serving = "one that serves: the cluster went on without this host, which \
+                                   joins it";
+                    self.wait_for(serving, begun, options)?;
                 }
             }
             std::thread::sleep(ASK_EVERY);
@@ -251,19 +254,32 @@ impl Gathering {
         }
     }
 
-    fn say_missing(&mut self, missing: &BTreeMap<HostId, Vec<PartitionId>>) {
-        if self.said.elapsed() < SAY_EVERY {
-            return;
+    /// The start goes on to wait, unless its time is over.
+    ///
+    /// # Errors
+    /// It is over.
+    fn wait_for(&mut self, awaited: &str, begun: Instant, options: &Options) -> Result<(), String> {
+        match options.cluster_start_timeout_ms {
+            Some(limit) if begun.elapsed() > limit.duration() => Err(format!(
+                "the cluster was not formed in {} ms (option cluster_start_timeout_ms): the start \
+                 waits for {awaited}",
+                limit.get()
+            )),
+            _ => {
+                self.say(&format!("the start waits for {awaited}"));
+                Ok(())
+            }
         }
-        self.said = Instant::now();
-        for (host, partitions) in missing {
+    }
+
+    /// Hosts that have not reported, with the partitions of which they have copies.
+    fn named(&self, missing: &BTreeMap<HostId, Vec<PartitionId>>) -> String {
+        let named = missing.iter().map(|(host, partitions)| {
             let partitions: Vec<String> = partitions.iter().map(PartitionId::to_string).collect();
-            tracing::warn!(
-                "the start waits for host {host} at {}, which has copies of the partitions {}",
-                self.addresses[host.0 as usize],
-                partitions.join(", ")
-            );
-        }
+            let (address, partitions) = (self.addresses[host.0 as usize], partitions.join(", "));
+            format!("host {host} at {address}, which has copies of the partitions {partitions}")
+        });
+        named.collect::<Vec<_>>().join("; ")
     }
 
     fn others(&self) -> impl Iterator<Item = HostId> + use<> {

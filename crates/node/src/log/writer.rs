@@ -255,6 +255,16 @@ impl LogThread {
     }
 }
 
+/// The start of a host that failed has handed nothing over, and leaves no thread at the files of
+/// the log.
+impl Drop for LogThread {
+    fn drop(&mut self) {
+        if let Err(error) = self.stop(LEAST_PATIENCE) {
+            tracing::error!(%error, "the command log was not ended");
+        }
+    }
+}
+
 /// The log's priority where the sites have this one: it works for moments, and they wait for it.
 fn above_sites(priority: Option<Priority>) -> Option<Priority> {
     priority.map(|Priority(of_sites)| Priority(of_sites + 1))

@@ -270,7 +270,15 @@ pub(super) fn join_cluster(
         }
         end_host_after("links", &facts, || links.run(poll))
     });
+    let thread = thread?;
     let ended = |_| Err("the thread of the links has ended".to_string());
-    let formed = forms.recv().unwrap_or_else(ended).map_err(io::Error::other)?;
-    Ok(((thread?, shared), formed))
+    match forms.recv().unwrap_or_else(ended) {
+        Ok(formed) => Ok(((thread, shared), formed)),
+        Err(problem) => {
+            // Its port is free once this returns: the same start may be tried again at once. What
+            // the thread ended with is the problem.
+            let _ = thread.join();
+            Err(io::Error::other(problem))
+        }
+    }
 }

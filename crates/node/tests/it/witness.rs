@@ -395,6 +395,37 @@ fn a_start_from_directories_needs_a_majority_of_the_hosts_and_the_witness() {
     insert(&mut members.peer(0), 4);
 }
 
+#[test]
+fn a_start_that_failed_can_be_tried_again_at_once() {
+    let mut members = Members::new(&[SLOW[0], SLOW[1], SLOW[2], "cluster_start_timeout_ms=500"]);
+    let free = |membership: &ClusterMembership| {
+        // As a host does, the standard library reuses addresses.
+        let address = membership.own_address();
+        drop(TcpListener::bind(address).expect("nobody listens there any more"));
+    };
+    let disks = new_disks();
+    for attempt in 0..6 {
+        // From a host in memory to hosts with directories: they wait at different moments.
+        if attempt == 4 {
+            members.use_disks(&disks);
+        }
+        let host = &members.hosts[0];
+        let problem = Server::start(host.clone()).err().expect("it is alone").to_string();
+        assert!(problem.contains("500 ms (option cluster_start_timeout_ms)"), "{problem}");
+        assert!(problem.contains("host 1 at "), "{problem}");
+        free(host.cluster.as_ref().expect("a member"));
+        let witness = Witness::start(members.witness.clone());
+        let problem = witness.err().expect("it is alone").to_string();
+        assert!(problem.contains("host 0 at "), "{problem}");
+        free(&members.witness.membership);
+    }
+    members.hosts.iter_mut().for_each(|host| host.options = options(&SLOW));
+    members.witness.options = options(&SLOW);
+    let members = members.start();
+    make_table(&mut members.peer(0));
+    insert(&mut members.peer(1), 1);
+}
+
 /// Starts the hosts and the witness, which do not fit together; what the starts end with.
 fn refused(members: Members) -> Vec<String> {
     let witness = begin_witness(&members.witness);
