@@ -35,6 +35,7 @@ fn command() -> Command {
         .arg(number("repeats", "3", "Repeats of each figure; the median counts"))
         .arg(number("seconds", "2", "Measured time of one figure"))
         .arg(number("rate", "20000", "Calls per second of the figures at a fixed rate"))
+        .arg(number("busy-rate", "100000", "The same for a leader that is busy"))
         .arg(number("kills", "5", "Hosts that are killed, each in a cluster of its own"))
         .arg(number("suspensions", "3", "Hosts that are stopped by SIGSTOP, in the same way"))
         .arg(
@@ -60,6 +61,8 @@ pub struct Plan {
     pub warmup: Duration,
     /// Calls per second of the figures at a fixed rate.
     pub rate_per_s: f64,
+    /// The same for a leader that is busy, whose calls take more of the time and its waking less.
+    pub busy_rate_per_s: f64,
     /// Hosts to kill.
     pub kills: u32,
     /// Hosts to stop.
@@ -90,6 +93,7 @@ impl Plan {
             }),
             warmup: Duration::from_millis(if quick { 100 } else { 500 }),
             rate_per_s: f64::from(if quick { 2000 } else { number("rate").max(1) }),
+            busy_rate_per_s: f64::from(if quick { 4000 } else { number("busy-rate").max(1) }),
             kills: of("kills"),
             suspensions: of("suspensions"),
             server,
@@ -101,7 +105,7 @@ impl Plan {
         vec![
             ("repeats", self.repeats.to_string()),
             ("measured time", format!("{:?}", self.duration)),
-            ("fixed rate", format!("{} calls/s", self.rate_per_s)),
+            ("fixed rates", format!("{}, {} calls/s", self.rate_per_s, self.busy_rate_per_s)),
             ("kills, suspensions", format!("{}, {}", self.kills, self.suspensions)),
             ("cores", program::cores().to_string()),
         ]
@@ -122,7 +126,10 @@ fn run(matches: &ArgMatches) -> Result<(), String> {
         return program::pin_and_restart("bench-cluster");
     }
     let plan = Plan::new(matches)?;
-    let mut samples = table::Samples::default();
+    let mut samples = table::Samples {
+        one_leader: [plan.rate_per_s, plan.busy_rate_per_s].map(table::OneLeader::at).into(),
+        ..table::Samples::default()
+    };
     for repeat in 1..=plan.repeats {
         measure::all(&plan, &mut samples)?;
         latency::all(&plan, &mut samples)?;

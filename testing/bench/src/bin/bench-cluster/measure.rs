@@ -129,12 +129,14 @@ pub fn driver(plan: &Plan, servers: Vec<String>, rate: Option<f64>) -> DriverOpt
 /// # Errors
 /// A host does not start or fails, or votes are lost.
 pub fn all(plan: &Plan, samples: &mut Samples) -> Result<(), String> {
+    for at in &mut samples.one_leader {
+        let alone = voter(plan, &shape(plan, 1, 0, 1), Aim::Any, Some(at.rate_per_s))?;
+        at.alone_cpu_us.push(alone.iter().sum());
+        let copied = voter(plan, &shape(plan, 2, 1, 1), Aim::Any, Some(at.rate_per_s))?;
+        at.leader_cpu_us.push(copied[0]);
+        at.follower_cpu_us.push(copied[1]);
+    }
     let rate = Some(plan.rate_per_s);
-    let alone = voter(plan, &shape(plan, 1, 0, 1), Aim::Any, rate)?;
-    samples.alone_cpu_us.push(alone.iter().sum());
-    let copied = voter(plan, &shape(plan, 2, 1, 1), Aim::Any, rate)?;
-    samples.leader_cpu_us.push(copied[0]);
-    samples.follower_cpu_us.push(copied[1]);
     let mut most_per_s = 0.0;
     for (kfactor, into) in [(0, &mut samples.spread_k0_us), (1, &mut samples.spread_k1_us)] {
         let (measured, spread) = run_voter(plan, &spread(plan, kfactor), Aim::Leader, None)?;
