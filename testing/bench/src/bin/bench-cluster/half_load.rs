@@ -18,6 +18,7 @@ pub fn p99(plan: &Plan, rate_per_s: f64, samples: &mut Samples) -> Result<(), St
     let (measured, _) = run_voter(plan, &shape, Aim::Leader, Some(rate_per_s))?;
     let echo = echo(plan, shape.hosts, rate_per_s)?;
     samples.half_load_per_s.push(rate_per_s);
+    samples.half_load_p50_us.push(measured.latency_us.value_at_quantile(0.5) as f64);
     samples.half_load_p99_us.push(p99_us(&measured));
     samples.echo_p99_us.push(p99_us(&echo));
     Ok(())

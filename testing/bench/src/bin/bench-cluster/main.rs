@@ -11,7 +11,7 @@ mod measure;
 mod redis;
 mod table;
 
-use clap::{Arg, ArgMatches, Command, value_parser};
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use lockstep_bench::verdict::{Row, render_options, report_json};
 use lockstep_bench::{echo, program};
 use std::path::PathBuf;
@@ -20,6 +20,35 @@ use std::time::Duration;
 
 /// The subcommand that this program starts itself with.
 const ECHO: &str = "echo-server";
+
+/// What can be measured alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Figure {
+    /// What a leader and a follower take at fixed rates.
+    Leader,
+    /// What all hosts take, in a closed loop and at a fixed rate.
+    AllHosts,
+    /// Latency at half of the load of that closed loop.
+    HalfLoad,
+    /// What a call through another host takes.
+    OtherHost,
+    /// What a write takes, and with Redis.
+    Write,
+    /// Latencies of one client.
+    Latency,
+    /// How long a lost host is felt.
+    Failover,
+}
+
+const FIGURES: [(&str, Figure); 7] = [
+    ("leader", Figure::Leader),
+    ("all-hosts", Figure::AllHosts),
+    ("half-load", Figure::HalfLoad),
+    ("other-host", Figure::OtherHost),
+    ("write", Figure::Write),
+    ("latency", Figure::Latency),
+    ("failover", Figure::Failover),
+];
 
 fn command() -> Command {
     let number = |name: &'static str, default: &'static str, help: &'static str| {
@@ -31,6 +60,15 @@ fn command() -> Command {
     };
     Command::new("bench-cluster")
         .about("What copies cost, and how long a lost host is felt, as ratios from one run")
+        .arg(
+            Arg::new("only")
+                .long("only")
+                .value_name("FIGURE")
+                .action(ArgAction::Append)
+                .value_delimiter(',')
+                .value_parser(FIGURES.map(|(name, _)| name))
+                .help("Measure only these"),
+        )
         .arg(program::quick_repeat_flag())
         .arg(number("repeats", "3", "Repeats of each figure; the median counts"))
         .arg(number("seconds", "2", "Measured time of one figure"))
@@ -53,6 +91,8 @@ fn command() -> Command {
 /// What a run measures, and with what.
 #[derive(Debug, Clone)]
 pub struct Plan {
+    /// The figures.
+    pub figures: Vec<Figure>,
     /// Repeats of each figure.
     pub repeats: u32,
     /// Measured time of one figure.
@@ -84,7 +124,12 @@ impl Plan {
         let quick = matches.get_flag("quick");
         let number = |name| matches.get_one::<u32>(name).copied().unwrap_or(1);
         let of = |name| if quick { number(name).min(1) } else { number(name) };
+        let only: Option<Vec<&String>> = matches.get_many("only").map(Iterator::collect);
+        let is_chosen =
+            |name: &str| only.as_ref().is_none_or(|only| only.iter().any(|it| *it == name));
+        let figures = FIGURES.iter().filter(|(name, _)| is_chosen(name));
         Ok(Plan {
+            figures: figures.map(|(_, figure)| *figure).collect(),
             repeats: of("repeats").max(1),
             duration: Duration::from_millis(if quick {
                 300
@@ -99,6 +144,11 @@ impl Plan {
             server,
             own,
         })
+    }
+
+    /// Whether a figure is measured.
+    pub fn has(&self, figure: Figure) -> bool {
+        self.figures.contains(&figure)
     }
 
     fn options(&self) -> Vec<(&'static str, String)> {
@@ -132,12 +182,18 @@ fn run(matches: &ArgMatches) -> Result<(), String> {
     };
     for repeat in 1..=plan.repeats {
         measure::all(&plan, &mut samples)?;
-        latency::all(&plan, &mut samples)?;
-        samples.redis_cpu_us.extend(redis::cpu_us_per_write(&plan)?);
+        if plan.has(Figure::Latency) {
+            latency::all(&plan, &mut samples)?;
+        }
+        if plan.has(Figure::Write) {
+            samples.redis_cpu_us.extend(redis::cpu_us_per_write(&plan)?);
+        }
         eprintln!("repeat {repeat} of {}: done", plan.repeats);
     }
-    samples.kills = failover::gaps(&plan, failover::Fault::Kill, plan.kills)?;
-    samples.suspensions = failover::gaps(&plan, failover::Fault::Suspend, plan.suspensions)?;
+    if plan.has(Figure::Failover) {
+        samples.kills = failover::gaps(&plan, failover::Fault::Kill, plan.kills)?;
+        samples.suspensions = failover::gaps(&plan, failover::Fault::Suspend, plan.suspensions)?;
+    }
     let rows = samples.rows();
     let options = plan.options();
     println!("{}\n{}", render_options(&options), Row::render(&rows));

@@ -1,7 +1,7 @@
 //! Processor time of the servers for a call: with and without copies, at the leader and elsewhere.
 
 use crate::table::Samples;
-use crate::{Plan, half_load};
+use crate::{Figure, Plan, half_load};
 use lockstep_base::random::SeededRandom;
 use lockstep_bench::cluster::watch::read_routing;
 use lockstep_bench::cluster::{ClusterProcesses, ClusterShape};
@@ -129,6 +129,24 @@ pub fn driver(plan: &Plan, servers: Vec<String>, rate: Option<f64>) -> DriverOpt
 /// # Errors
 /// A host does not start or fails, or votes are lost.
 pub fn all(plan: &Plan, samples: &mut Samples) -> Result<(), String> {
+    if plan.has(Figure::Leader) {
+        one_leader(plan, samples)?;
+    }
+    if plan.has(Figure::AllHosts) || plan.has(Figure::HalfLoad) {
+        all_hosts(plan, samples)?;
+    }
+    if plan.has(Figure::OtherHost) {
+        let two = shape(plan, 2, 0, 2);
+        samples.to_leader_us.push(voter(plan, &two, Aim::Leader, None)?.iter().sum());
+        samples.to_other_us.push(voter(plan, &two, Aim::Other, None)?.iter().sum());
+    }
+    if plan.has(Figure::Write) {
+        samples.write_cpu_us.push(writes(plan)?);
+    }
+    Ok(())
+}
+
+fn one_leader(plan: &Plan, samples: &mut Samples) -> Result<(), String> {
     for at in &mut samples.one_leader {
         let alone = voter(plan, &shape(plan, 1, 0, 1), Aim::Any, Some(at.rate_per_s))?;
         at.alone_cpu_us.push(alone.iter().sum());
@@ -136,21 +154,25 @@ pub fn all(plan: &Plan, samples: &mut Samples) -> Result<(), String> {
         at.leader_cpu_us.push(copied[0]);
         at.follower_cpu_us.push(copied[1]);
     }
-    let rate = Some(plan.rate_per_s);
+    Ok(())
+}
+
+fn all_hosts(plan: &Plan, samples: &mut Samples) -> Result<(), String> {
     let mut most_per_s = 0.0;
     for (kfactor, into) in [(0, &mut samples.spread_k0_us), (1, &mut samples.spread_k1_us)] {
         let (measured, spread) = run_voter(plan, &spread(plan, kfactor), Aim::Leader, None)?;
         into.push(spread.iter().sum());
         most_per_s = measured.transactions as f64 / measured.duration.as_secs_f64();
     }
-    for (kfactor, into) in [(0, &mut samples.rated_k0_us), (1, &mut samples.rated_k1_us)] {
-        into.push(voter(plan, &spread(plan, kfactor), Aim::Leader, rate)?.iter().sum());
+    if plan.has(Figure::AllHosts) {
+        let rate = Some(plan.rate_per_s);
+        for (kfactor, into) in [(0, &mut samples.rated_k0_us), (1, &mut samples.rated_k1_us)] {
+            into.push(voter(plan, &spread(plan, kfactor), Aim::Leader, rate)?.iter().sum());
+        }
     }
-    half_load::p99(plan, most_per_s / 2.0, samples)?;
-    let two = shape(plan, 2, 0, 2);
-    samples.to_leader_us.push(voter(plan, &two, Aim::Leader, None)?.iter().sum());
-    samples.to_other_us.push(voter(plan, &two, Aim::Other, None)?.iter().sum());
-    samples.write_cpu_us.push(writes(plan)?);
+    if plan.has(Figure::HalfLoad) {
+        half_load::p99(plan, most_per_s / 2.0, samples)?;
+    }
     Ok(())
 }
 

@@ -22,7 +22,7 @@ impl OneLeader {
         OneLeader { rate_per_s, ..OneLeader::default() }
     }
 
-    fn rows(&self) -> [Row; 2] {
+    fn rows(&self) -> [Option<Row>; 2] {
         let (rate, leader) = (self.rate_per_s, of(&self.leader_cpu_us));
         [
             ratio(
@@ -67,7 +67,9 @@ pub struct Samples {
     pub to_other_us: Vec<f64>,
     /// Half of the calls per second that three hosts with K = 1 answer in a closed loop.
     pub half_load_per_s: Vec<f64>,
-    /// The 99th percentile of the latency at that rate.
+    /// The median of the latency at that rate.
+    pub half_load_p50_us: Vec<f64>,
+    /// The 99th percentile.
     pub half_load_p99_us: Vec<f64>,
     /// The same of as many servers that do nothing.
     pub echo_p99_us: Vec<f64>,
@@ -95,15 +97,18 @@ fn of(values: &[f64]) -> f64 {
     median(values.iter().copied())
 }
 
-/// A row for a ratio of two figures.
+/// A row for a ratio of two figures; none of what was not measured.
 fn ratio(
     what: &str,
     (above, below): (f64, f64),
     bounds: (Bound, Bound),
     words: (&str, &str),
-) -> Row {
+) -> Option<Row> {
+    if below == 0.0 {
+        return None;
+    }
     let detail = format!("{above:.2} us {}, {below:.2} us {}", words.0, words.1);
-    Row::judged(what, (above / below, times), bounds, detail)
+    Some(Row::judged(what, (above / below, times), bounds, detail))
 }
 
 fn at_least(must: f64, aim: f64) -> (Bound, Bound) {
@@ -142,9 +147,10 @@ impl Samples {
     }
 
     fn of_processor_time(&self) -> Vec<Row> {
-        let mut rows: Vec<Row> = self.one_leader.iter().flat_map(OneLeader::rows).collect();
+        let one_leader = self.one_leader.iter().flat_map(OneLeader::rows);
+        let mut rows: Vec<Row> = one_leader.flatten().collect();
         let slow = self.one_leader.first().map_or(0.0, |first| first.rate_per_s);
-        rows.extend([
+        let spread = [
             ratio(
                 "calls per processor time of all three, closed loop: K = 1 / K = 0",
                 (of(&self.spread_k0_us), of(&self.spread_k1_us)),
@@ -163,29 +169,32 @@ impl Samples {
                 at_least(0.5, 0.7),
                 ("to the leader", "to another"),
             ),
-        ]);
-        if !self.redis_cpu_us.is_empty() {
-            rows.push(ratio(
+            ratio(
                 "processor time a write, K = 1 / Redis, a replica, WAIT 1 a batch",
                 (of(&self.write_cpu_us), of(&self.redis_cpu_us)),
                 at_most(1.0, 0.5),
                 ("here", "Redis"),
-            ));
-        }
+            ),
+        ];
+        rows.extend(spread.into_iter().flatten());
         rows
     }
 
     fn of_latency(&self) -> Vec<Row> {
         let (ping, k0, k1) = (of(&self.ping_us), of(&self.idle_k0_us), of(&self.idle_k1_us));
-        let mut rows = vec![Row::judged(
-            "one idle client: median that K = 1 adds / a ping",
-            ((k1 - k0) / ping, times),
-            at_most(4.0, 2.5),
-            format!("{k0:.0} us K = 0, {k1:.0} us K = 1, ping {ping:.0} us"),
-        )];
+        let mut rows = Vec::new();
+        if !self.ping_us.is_empty() {
+            rows.push(Row::judged(
+                "one idle client: median that K = 1 adds / a ping",
+                ((k1 - k0) / ping, times),
+                at_most(4.0, 2.5),
+                format!("{k0:.0} us K = 0, {k1:.0} us K = 1, ping {ping:.0} us"),
+            ));
+        }
         let (here, echo) = (of(&self.half_load_p99_us), of(&self.echo_p99_us));
-        let rate = format!("K = 1 at {:.0} calls/s", of(&self.half_load_per_s));
-        rows.push(ratio(
+        let (per_s, usual) = (of(&self.half_load_per_s), of(&self.half_load_p50_us));
+        let rate = format!("K = 1 at {per_s:.0} calls/s (median {usual:.0} us)");
+        rows.extend(ratio(
             "p99 at half load, K = 1 / as many echo processes at that rate",
             (here, echo),
             at_most(3.0, 2.0),
@@ -205,7 +214,7 @@ impl Samples {
         ] {
             let deposit = median(samples.iter().map(|sample| sample.0));
             let transfer = median(samples.iter().map(|sample| sample.1));
-            rows.push(ratio(what, (transfer, deposit), bounds, ("transfer", "deposit")));
+            rows.extend(ratio(what, (transfer, deposit), bounds, ("transfer", "deposit")));
         }
         rows
     }
@@ -217,7 +226,8 @@ impl Samples {
             "spread_k0_us": self.spread_k0_us, "spread_k1_us": self.spread_k1_us,
             "rated_k0_us": self.rated_k0_us, "rated_k1_us": self.rated_k1_us,
             "to_leader_us": self.to_leader_us, "to_other_us": self.to_other_us,
-            "half_load_per_s": self.half_load_per_s, "half_load_p99_us": self.half_load_p99_us,
+            "half_load_per_s": self.half_load_per_s, "half_load_p50_us": self.half_load_p50_us,
+            "half_load_p99_us": self.half_load_p99_us,
             "echo_p99_us": self.echo_p99_us,
             "write_cpu_us": self.write_cpu_us, "redis_cpu_us": self.redis_cpu_us,
             "ping_us": self.ping_us, "idle_k0_us": self.idle_k0_us, "idle_k1_us": self.idle_k1_us,
