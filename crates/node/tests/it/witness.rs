@@ -12,6 +12,7 @@ use lockstep_node::{Server, ServerConfiguration, Witness, WitnessConfiguration, 
 use lockstep_types::Datum::{Int, Text};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Instant;
@@ -348,6 +349,33 @@ fn hosts_in_memory_that_are_all_started_again_form_a_cluster_with_the_witness_th
     members.lose(1);
     insert(&mut members.peer(0), 2);
     await_count(&mut members.peer(0), 2);
+}
+
+#[test]
+fn a_witness_of_a_cluster_that_is_over_ends_and_one_with_a_new_directory_takes_its_place() {
+    let mut members = Members::durable(&new_disks()).start();
+    make_table(&mut members.peer(0));
+    members.lose(0);
+    members.lose(1);
+    let disks = new_disks();
+    members.hosts[0].data = Some(data(&disks[0], Durability::Sync));
+    members.hosts[1].data = Some(data(&disks[1], Durability::Sync));
+    let ended = Arc::new(AtomicBool::new(false));
+    let witness = members.running_witness.take().expect("it runs");
+    let sees_end = Arc::clone(&ended);
+    witness.on_end(move || sees_end.store(true, Ordering::Release));
+    let hosts = members.hosts.clone();
+    let started = std::thread::spawn(move || local_cluster::start(hosts));
+    eventually("the witness ends", || ended.load(Ordering::Acquire));
+    let problem = witness.stop().expect_err("its cluster is over").to_string();
+    assert!(problem.contains("the directory of the witness is of their cluster before"));
+    members.witness.data = Some(data(&disks[2], Durability::Sync));
+    members.start_witness();
+    let started = started.join().expect("the starts end").into_iter();
+    members.servers = started.map(|server| Some(server.expect("the cluster is formed"))).collect();
+    make_table(&mut members.peer(0));
+    members.lose(1);
+    insert(&mut members.peer(0), 1);
 }
 
 #[test]
