@@ -17,7 +17,7 @@ mod wire;
 use crate::links::{ClusterMembership, SaidWithTerms};
 use crate::log::Data;
 use crate::log::directory::random_bits;
-use crate::options::Options;
+use crate::options::{Milliseconds, Options};
 use crate::recovery::directory_log;
 use lockstep_base::bytes::ByteWriter;
 use lockstep_durability::command_log::{LogEnd, LogSettings, LogWriter};
@@ -62,6 +62,8 @@ pub(crate) struct Gathering {
     process: u64,
     plan: AssemblyPlan,
     said: Instant,
+    /// The option `cluster_start_timeout_ms`.
+    limit: Option<Milliseconds>,
 }
 
 /// How a host of several with a directory starts.
@@ -124,8 +126,9 @@ impl Gathering {
                 lacks: Vec::new(),
             },
             said: Instant::now(),
+            limit: options.cluster_start_timeout_ms,
         };
-        let Some(plan) = gathering.await_hosts(options)? else {
+        let Some(plan) = gathering.await_hosts()? else {
             let listener = gathering.end_server().expect("it runs until now")?;
             return Ok(Start::Joins(listener));
         };
@@ -149,7 +152,7 @@ impl Gathering {
 
     /// Asks all other hosts until all that take part have reported. None where the cluster serves,
     /// and this host is none of it.
-    fn await_hosts(&mut self, options: &Options) -> Result<Option<AssemblyPlan>, String> {
+    fn await_hosts(&mut self) -> Result<Option<AssemblyPlan>, String> {
         let own = self.shared.host;
         let begun = Instant::now();
         let mut closes_since: BTreeMap<HostId, Instant> = BTreeMap::new();
@@ -185,11 +188,11 @@ impl Gathering {
             reports.insert(own, self.shared.report.clone());
             match assemble(own, &reports)? {
                 Assembly::Complete(plan) => return Ok(Some(plan)),
-                Assembly::Waits(missing) => self.wait_for(&self.named(&missing), begun, options)?,
+                Assembly::Waits(missing) => self.wait_for(&self.named(&missing), begun)?,
                 Assembly::Out => {
                     let serving = "one that serves: the cluster went on without this host, which \
                                    joins it";
-                    self.wait_for(serving, begun, options)?;
+                    self.wait_for(serving, begun)?;
                 }
             }
             std::thread::sleep(ASK_EVERY);
@@ -258,8 +261,8 @@ impl Gathering {
     ///
     /// # Errors
     /// It is over.
-    fn wait_for(&mut self, awaited: &str, begun: Instant, options: &Options) -> Result<(), String> {
-        match options.cluster_start_timeout_ms {
+    fn wait_for(&mut self, awaited: &str, begun: Instant) -> Result<(), String> {
+        match self.limit {
             Some(limit) if begun.elapsed() > limit.duration() => Err(format!(
                 "the cluster was not formed in {} ms (option cluster_start_timeout_ms): the start \
                  waits for {awaited}",
@@ -348,17 +351,17 @@ impl Gathering {
 
     /// Asks a host that takes part, which may take its time, until it answers.
     fn ask(&mut self, host: HostId, kind: Kind, about: &[u8]) -> Result<Vec<u8>, String> {
+        let mut silent_since = Instant::now();
         loop {
             self.check_problem()?;
             match self.ask_once(host, kind, about, LOG_TIMEOUT) {
                 Ok(Answer::Given(bytes)) => return Ok(bytes),
                 Ok(Answer::Refused(problem)) => return Err(problem),
-                Ok(Answer::NotYet | Answer::Serves(_)) | Err(_) => {}
+                // It replays.
+                Ok(Answer::NotYet) => silent_since = Instant::now(),
+                Ok(Answer::Serves(_)) | Err(_) => {}
             }
-            if self.said.elapsed() >= SAY_EVERY {
-                self.said = Instant::now();
-                tracing::warn!("the start waits for host {host}, which does not answer");
-            }
+            self.wait_for(&format!("host {host}, which does not answer"), silent_since)?;
             std::thread::sleep(ASK_EVERY);
         }
     }
@@ -495,12 +498,14 @@ impl Gathering {
                     Ok(_) | Err(_) => {}
                 }
             }
-            let all_finished = {
-                let known = self.shared.known();
-                partners.iter().all(|host| known.finished.contains(host))
-            };
-            if all_finished && told.len() == partners.len() {
+            let is_awaited = |host: &HostId| !self.shared.known().finished.contains(host);
+            let awaited: Vec<HostId> = partners.iter().copied().filter(is_awaited).collect();
+            if awaited.is_empty() && told.len() == partners.len() {
                 break;
+            }
+            for host in awaited {
+                // It replays.
+                self.say(&format!("the start waits for host {host}, which is not ready yet"));
             }
             self.check_problem()?;
             std::thread::sleep(ASK_EVERY);
