@@ -1,17 +1,22 @@
 //! A host in the test's process, on free loopback ports.
 
 use crate::configuration::Configuration;
-use lockstep_client::{ClientError, ConnectOptions, Connection};
+use lockstep_client::{ClientError, ConnectOptions, Connection, ParameterWriter};
 use lockstep_durability::directory::{ClusterFile, initialize};
 use lockstep_env::memory::{MemoryDisk, Survival, UnsyncedWrite};
 use lockstep_node::ReplicaDigest;
 use lockstep_node::log::{Data, Durability, directory};
 use lockstep_node::options::Options;
 use lockstep_node::{NativeRegistry, Server, ServerConfiguration, TestSettings, local_cluster};
+use lockstep_types::{Datum, SqlType, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The longest that copies may take until they have applied all that was answered.
+const REST_PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running host; dropping it stops it.
 pub struct TestHost {
@@ -145,23 +150,58 @@ impl TestHost {
         self.server.stop_with_digests()
     }
 
-    /// Stops all hosts of the cluster, and compares the rows of each partition's copies.
+    /// Stops all hosts of the cluster, once its copies have applied all that was answered, and
+    /// compares the rows of each partition's copies.
     ///
     /// # Errors
-    /// Which partitions have copies that differ, or a thread had ended with an error.
+    /// Which partitions have copies that differ, with how far each copy came; or a thread had ended
+    /// with an error.
     pub fn stop_and_compare_copies(self) -> Result<(), String> {
-        let mut copies: BTreeMap<usize, BTreeSet<u64>> = BTreeMap::new();
+        if !self.others.is_empty() {
+            self.await_copies()?;
+        }
+        let mut copies: BTreeMap<usize, BTreeSet<(u64, u64)>> = BTreeMap::new();
         for server in std::iter::once(self.server).chain(self.others) {
             let digests = server.stop_with_replica_digests().map_err(|error| error.to_string())?;
             let here = (0..).zip(digests).filter(|(_, digest)| *digest != ReplicaDigest::default());
             for (partition, digest) in here {
-                copies.entry(partition).or_default().insert(digest.content);
+                copies.entry(partition).or_default().insert((digest.content, digest.position));
             }
         }
-        let differ = copies.iter().filter(|(_, contents)| contents.len() > 1);
-        match differ.map(|(partition, _)| *partition).collect::<Vec<_>>() {
-            none if none.is_empty() => Ok(()),
-            some => Err(format!("the copies of partitions {some:?} have other rows")),
+        let contents = |of: &BTreeSet<(u64, u64)>| {
+            of.iter().map(|(content, _)| *content).collect::<BTreeSet<u64>>().len()
+        };
+        copies.retain(|_, of| contents(of) > 1);
+        let partition = |(number, of): (&usize, &BTreeSet<(u64, u64)>)| {
+            let ends: Vec<u64> = of.iter().map(|(_, position)| *position).collect();
+            format!("the copies of partition {number}, which end at {ends:?}, have other rows")
+        };
+        match copies.is_empty() {
+            true => Ok(()),
+            false => Err(copies.iter().map(partition).collect::<Vec<_>>().join("; ")),
+        }
+    }
+
+    /// Waits until no copy has received something that it has not applied: a call is answered when
+    /// its copies have it in their logs, before they apply it.
+    fn await_copies(&self) -> Result<(), String> {
+        let mut connection = self.connect().map_err(|error| error.to_string())?;
+        let mut parameters = ParameterWriter::default();
+        parameters.text("COPIES").scalar(SqlType::TinyInt, Datum::Int(0));
+        let begun = Instant::now();
+        loop {
+            let copies = connection.call("@Statistics", &parameters);
+            let tables = copies.and_then(|copies| copies.tables());
+            let tables = tables.map_err(|error| error.to_string())?;
+            let table = tables.first().ok_or("@Statistics COPIES has no table")?;
+            let column = table.names.iter().position(|name| name == "UNAPPLIED_BYTES");
+            let column = column.ok_or("@Statistics COPIES has no UNAPPLIED_BYTES")?;
+            if table.rows.iter().all(|row| row[column] == Value::Int(0)) {
+                return Ok(());
+            }
+            if begun.elapsed() > REST_PATIENCE {
+                return Err(format!("the copies do not come to rest: {:?}", table.rows));
+            }
         }
     }
 
