@@ -1,5 +1,6 @@
 //! Latency at half of the load that a cluster with copies can take, against as many processes that
-//! do nothing but the protocol, on the same core and at the same rate.
+//! do nothing but the protocol, on the same core and at the same rate; and that of the same
+//! cluster without copies.
 
 use crate::measure::{Aim, driver, run_voter, spread};
 use crate::table::Samples;
@@ -9,7 +10,7 @@ use lockstep_bench::process::{ServerProcess, on_core};
 use lockstep_bench::voter::{Form, VoterLoad};
 use lockstep_workloads::voter::CONTESTANTS;
 
-/// Measures both once, at a rate. A call that found too many in flight counts from when it was due.
+/// Measures them once, at a rate. A call that found too many in flight counts from when it was due.
 ///
 /// # Errors
 /// A server does not start or fails.
@@ -17,6 +18,8 @@ pub fn p99(plan: &Plan, rate_per_s: f64, samples: &mut Samples) -> Result<(), St
     let shape = spread(plan, 1);
     let (measured, _) = run_voter(plan, &shape, Aim::Leader, Some(rate_per_s))?;
     let echo = echo(plan, shape.hosts, rate_per_s)?;
+    let (without, _) = run_voter(plan, &spread(plan, 0), Aim::Leader, Some(rate_per_s))?;
+    samples.half_load_k0_p99_us.push(p99_us(&without));
     samples.half_load_per_s.push(rate_per_s);
     samples.half_load_p50_us.push(measured.latency_us.value_at_quantile(0.5) as f64);
     samples.half_load_p99_us.push(p99_us(&measured));

@@ -71,6 +71,8 @@ pub struct Samples {
     pub half_load_p50_us: Vec<f64>,
     /// The 99th percentile.
     pub half_load_p99_us: Vec<f64>,
+    /// The same with K = 0.
+    pub half_load_k0_p99_us: Vec<f64>,
     /// The same of as many servers that do nothing.
     pub echo_p99_us: Vec<f64>,
     /// For a write of a row with one copy.
@@ -194,11 +196,12 @@ impl Samples {
         let (here, echo) = (of(&self.half_load_p99_us), of(&self.echo_p99_us));
         let (per_s, usual) = (of(&self.half_load_per_s), of(&self.half_load_p50_us));
         let rate = format!("K = 1 at {per_s:.0} calls/s (median {usual:.0} us)");
+        let without = format!("echo ({:.2} us K = 0)", of(&self.half_load_k0_p99_us));
         rows.extend(ratio(
             "p99 at half load, K = 1 / as many echo processes at that rate",
             (here, echo),
             at_most(3.0, 2.0),
-            (&rate, "echo"),
+            (&rate, &without),
         ));
         for (what, samples, bounds) in [
             (
@@ -228,6 +231,7 @@ impl Samples {
             "to_leader_us": self.to_leader_us, "to_other_us": self.to_other_us,
             "half_load_per_s": self.half_load_per_s, "half_load_p50_us": self.half_load_p50_us,
             "half_load_p99_us": self.half_load_p99_us,
+            "half_load_k0_p99_us": self.half_load_k0_p99_us,
             "echo_p99_us": self.echo_p99_us,
             "write_cpu_us": self.write_cpu_us, "redis_cpu_us": self.redis_cpu_us,
             "ping_us": self.ping_us, "idle_k0_us": self.idle_k0_us, "idle_k1_us": self.idle_k1_us,
