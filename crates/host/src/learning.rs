@@ -136,8 +136,14 @@ impl<H, A, C: Clone> LoadingLeader<'_, H, A, C> {
         let is_named = |host: HostId| named.iter().any(|thread| thread.host() == host);
         // What another run of its process has asked for, or has, is void.
         let is_lost = |host| !is_named(host) || placement.is_back_since(before, host);
-        self.loads.forget_asks(is_lost);
         let epoch = placement.epoch_of(partition);
+        // Hosts do not hear of placements at the same time: one that asks in a later epoch of the
+        // partition is named by the placement that comes with it.
+        let is_void = |host, ask: Attempt| match ask.epoch > epoch {
+            true => placement.is_back_since(before, host),
+            false => is_lost(host),
+        };
+        self.loads.forget_asks(is_void);
         if self.leading.as_ref().is_none_or(|it| it.stream.epoch() != epoch) {
             // The stream forgets them when it opens again.
             self.loads.follow_epoch(epoch, self.site);

@@ -168,10 +168,11 @@ impl CopyLoads {
         assert!(!site.has_copy_snapshot(), "a copy that follows holds nothing for others");
     }
 
-    /// Copies ask no more at hosts that are lost, or have asked in another run.
-    pub fn forget_asks(&mut self, is_lost: impl Fn(HostId) -> bool) {
-        self.waiting.retain(|(host, _)| !is_lost(*host));
-        assert!(self.waiting.iter().all(|(host, _)| !is_lost(*host)), "who is lost asks no more");
+    /// Asks of copies that are void, as of hosts that are lost, or have asked in another run.
+    pub fn forget_asks(&mut self, is_void: impl Fn(HostId, Attempt) -> bool) {
+        self.waiting.retain(|(host, ask)| !is_void(*host, *ask));
+        let mut left = self.waiting.iter();
+        assert!(left.all(|(host, ask)| !is_void(*host, *ask)), "what is void is forgotten");
     }
 
     /// The partition has another epoch: a copy that is not in sync asks again, or has done so.
