@@ -110,7 +110,13 @@ impl Cluster {
                 Left::Read => drop(readable.insert(account)),
                 Left::Refused if is_lost => {}
                 left => {
-                    return Err(format!("account {account} of partition {partition}: {left:?}"));
+                    let hosts = self.processes.iter().flatten();
+                    let seen: Vec<_> =
+                        hosts.map(|it| (it.host.id, it.host.unavailable.all())).collect();
+                    return Err(format!(
+                        "account {account} of partition {partition}: {left:?}; unavailable are \
+                         {lost:?}, by host {seen:?}"
+                    ));
                 }
             }
         }
