@@ -190,8 +190,8 @@ impl Gathering {
                 Assembly::Complete(plan) => return Ok(Some(plan)),
                 Assembly::Waits(missing) => self.wait_for(&self.named(&missing), begun)?,
                 Assembly::Out => {
-                    let serving = "one that serves: the cluster went on without this host, which \
-                                   joins it";
+                    let serving = "a host that serves: the cluster went on without this one, \
+                                   which joins it";
                     self.wait_for(serving, begun)?;
                 }
             }
@@ -361,7 +361,7 @@ impl Gathering {
                 Ok(Answer::NotYet) => silent_since = Instant::now(),
                 Ok(Answer::Serves(_)) | Err(_) => {}
             }
-            self.wait_for(&format!("host {host}, which does not answer"), silent_since)?;
+            self.wait_for(&format!("the answer of host {host}"), silent_since)?;
             std::thread::sleep(ASK_EVERY);
         }
     }
