@@ -2,6 +2,7 @@
 //! core of the load.
 
 use crate::process::on_core;
+use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
 use serde_json::Value;
 use std::os::unix::process::CommandExt;
@@ -19,6 +20,22 @@ pub fn quick_flag(help: &'static str) -> Arg {
 /// [`quick_flag`] of a program that repeats its figures.
 pub fn quick_repeat_flag() -> Arg {
     quick_flag("One short repeat of everything: shows that it runs, measures nothing")
+}
+
+/// The option `--only FIGURE,...` of a program whose figures have these names.
+pub fn only_option<F>(figures: &[(&'static str, F)]) -> Arg {
+    let names: Vec<&'static str> = figures.iter().map(|(name, _)| *name).collect();
+    let only = Arg::new("only").long("only").value_name("FIGURE").action(ArgAction::Append);
+    only.value_delimiter(',')
+        .value_parser(PossibleValuesParser::new(names))
+        .help("Measure only these")
+}
+
+/// The figures that [`only_option`] names; all without it.
+pub fn chosen_figures<F: Copy>(matches: &ArgMatches, figures: &[(&'static str, F)]) -> Vec<F> {
+    let only: Option<Vec<&String>> = matches.get_many("only").map(Iterator::collect);
+    let is_chosen = |name: &str| only.as_ref().is_none_or(|only| only.iter().any(|it| *it == name));
+    figures.iter().filter(|(name, _)| is_chosen(name)).map(|(_, figure)| *figure).collect()
 }
 
 /// The option `--json FILE`.

@@ -11,7 +11,7 @@ mod measure;
 mod redis;
 mod table;
 
-use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use clap::{Arg, ArgMatches, Command, value_parser};
 use lockstep_bench::verdict::{Row, render_options, report_json};
 use lockstep_bench::{echo, program};
 use std::path::PathBuf;
@@ -40,6 +40,7 @@ pub enum Figure {
     Failover,
 }
 
+/// The figures by the names of the option `--only`.
 const FIGURES: [(&str, Figure); 7] = [
     ("leader", Figure::Leader),
     ("all-hosts", Figure::AllHosts),
@@ -60,15 +61,7 @@ fn command() -> Command {
     };
     Command::new("bench-cluster")
         .about("What copies cost, and how long a lost host is felt, as ratios from one run")
-        .arg(
-            Arg::new("only")
-                .long("only")
-                .value_name("FIGURE")
-                .action(ArgAction::Append)
-                .value_delimiter(',')
-                .value_parser(FIGURES.map(|(name, _)| name))
-                .help("Measure only these"),
-        )
+        .arg(program::only_option(&FIGURES))
         .arg(program::quick_repeat_flag())
         .arg(number("repeats", "3", "Repeats of each figure; the median counts"))
         .arg(number("seconds", "2", "Measured time of one figure"))
@@ -124,12 +117,8 @@ impl Plan {
         let quick = matches.get_flag("quick");
         let number = |name| matches.get_one::<u32>(name).copied().unwrap_or(1);
         let of = |name| if quick { number(name).min(1) } else { number(name) };
-        let only: Option<Vec<&String>> = matches.get_many("only").map(Iterator::collect);
-        let is_chosen =
-            |name: &str| only.as_ref().is_none_or(|only| only.iter().any(|it| *it == name));
-        let figures = FIGURES.iter().filter(|(name, _)| is_chosen(name));
         Ok(Plan {
-            figures: figures.map(|(_, figure)| *figure).collect(),
+            figures: program::chosen_figures(matches, &FIGURES),
             repeats: of("repeats").max(1),
             duration: Duration::from_millis(if quick {
                 300

@@ -9,7 +9,7 @@ mod recovery;
 mod table;
 mod under_load;
 
-use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use clap::{Arg, ArgMatches, Command, value_parser};
 use lockstep_bench::verdict::{Row, render_options};
 use lockstep_bench::{program, stalls};
 use std::path::PathBuf;
@@ -71,15 +71,7 @@ const FIGURES: [(&str, Figure); 10] = [
 fn command() -> Command {
     let program = Command::new("bench-durability")
         .about("What the command log and snapshots cost, as ratios from one run on one disk")
-        .arg(
-            Arg::new("only")
-                .long("only")
-                .value_name("FIGURE")
-                .action(ArgAction::Append)
-                .value_delimiter(',')
-                .value_parser(FIGURES.map(|(name, _)| name))
-                .help("Measure only these"),
-        )
+        .arg(program::only_option(&FIGURES))
         .arg(program::quick_repeat_flag())
         .arg(
             Arg::new("repeats")
@@ -189,12 +181,8 @@ impl Plan {
         let number = |name: &str| matches.get_one::<u64>(name).copied().unwrap_or(1);
         let bytes = |name: &str| if quick { 20_000_000 } else { number(name) * 1_000_000 };
         let repeats = matches.get_one::<u32>("repeats").copied().unwrap_or(3);
-        let only: Option<Vec<&String>> = matches.get_many("only").map(Iterator::collect);
-        let is_chosen =
-            |name: &str| only.as_ref().is_none_or(|only| only.iter().any(|o| *o == name));
-        let figures = FIGURES.iter().filter(|(name, _)| is_chosen(name));
         Ok(Plan {
-            figures: figures.map(|(_, figure)| *figure).collect(),
+            figures: program::chosen_figures(matches, &FIGURES),
             repeats: if quick { 1 } else { repeats },
             duration: Duration::from_millis(if quick { 300 } else { number("seconds") * 1000 }),
             warmup: Duration::from_millis(if quick { 100 } else { 1000 }),
