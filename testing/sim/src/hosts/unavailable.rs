@@ -69,7 +69,7 @@ impl Host {
 
 impl Cluster {
     /// The partitions that an up host takes for unavailable; none while hosts differ, or while a
-    /// host runs whose return would change that.
+    /// host runs whose return, or stands still whose loss, would change that.
     pub(super) fn left_unavailable(&self, state: &ClusterState) -> Option<Vec<PartitionId>> {
         let up = |host: &HostId| state.hosts[host].state == lockstep_cluster::HostState::Up;
         let mut seen = BTreeSet::new();
@@ -82,6 +82,10 @@ impl Cluster {
             return None;
         }
         let partitions = seen.pop_first()?;
+        let stands_still = |host: usize| self.pause_end_us(host).is_some();
+        if !partitions.is_empty() && (0..self.processes.len()).any(stands_still) {
+            return None;
+        }
         let is_gone = |host: &HostId| !self.is_member(state, host.0 as usize);
         let lost_copies = |partition: &PartitionId| {
             let copies = &state.partitions[partition.index()].copies;
