@@ -7,6 +7,7 @@ use crate::gate::SafePosition;
 use crate::leading::Leading;
 use crate::loading::{Attempt, CopyLoads, LoadPart, Loading, LoadingCopy, NumberedPart};
 use crate::placement::Placement;
+use lockstep_base::elapsed::Elapsed;
 use lockstep_cluster::{Command, Copy, Epoch, Incarnation};
 use lockstep_plan::Catalog;
 use lockstep_plan_ir::StorageChange;
@@ -14,6 +15,9 @@ use lockstep_site::{SchemaTask, Site};
 use lockstep_txn::EntryHeader;
 use lockstep_types::{HostId, PartitionId, ThreadId, TransactionId};
 use std::sync::Arc;
+
+/// How long a copy waits for the first part before it repeats its ask.
+const ASK_EVERY_US: u64 = 2_000_000;
 
 /// A leader, as far as copies are concerned that are loaded from it.
 pub struct LoadingLeader<'l, H, A, C> {
@@ -39,8 +43,12 @@ pub enum LoadTurn {
 }
 
 impl<H, A, C: Clone> LoadingLeader<'_, H, A, C> {
-    /// A copy without data asks. True if answers have waited for it that may be safe now.
+    /// A copy without data asks, or repeats what it has asked. True if answers have waited for it
+    /// that may be safe now.
     pub fn ask(&mut self, host: HostId, ask: Attempt) -> bool {
+        if self.loads.has_ask(host, ask) {
+            return false;
+        }
         let counted = self.end(host);
         self.loads.ask(host, ask, self.site);
         assert!(self.loads.is_any(), "a copy that asks waits");
@@ -202,6 +210,8 @@ pub struct LearningCopy<H, A, C> {
     waits: bool,
     /// A snapshot of its host has what was loaded in the present attempt, if it comes to count.
     is_saved: bool,
+    /// When [`LearningCopy::repeated_ask`] first saw the attempt, or has repeated its ask.
+    asked_us: Option<i64>,
 }
 
 /// What a part has brought.
@@ -222,7 +232,14 @@ pub enum Learned<H, A, C> {
 
 impl<H, A, C> Default for LearningCopy<H, A, C> {
     fn default() -> LearningCopy<H, A, C> {
-        LearningCopy { copy: None, catalog: None, attempt: None, waits: false, is_saved: false }
+        LearningCopy {
+            copy: None,
+            catalog: None,
+            attempt: None,
+            waits: false,
+            is_saved: false,
+            asked_us: None,
+        }
     }
 }
 
@@ -241,6 +258,19 @@ impl<H, A, C: Clone> LearningCopy<H, A, C> {
     /// its way.
     pub fn is_to_look_again(&mut self) -> bool {
         std::mem::take(&mut self.waits)
+    }
+
+    /// From time to time: what is to be said to the leader again, because nothing has come of the
+    /// present attempt for long. The leader may load others first, and then knows of it.
+    pub fn repeated_ask(&mut self, now_us: i64) -> Option<CopyMessage> {
+        let copy = self.copy.as_ref().filter(|copy| copy.taken() == 0)?;
+        let asked_us = *self.asked_us.get_or_insert(now_us);
+        if Elapsed::between_us(asked_us, now_us).us() < ASK_EVERY_US {
+            return None;
+        }
+        self.asked_us = Some(now_us);
+        assert_eq!(self.attempt, Some(copy.attempt()), "the present attempt is repeated");
+        Some(CopyMessage::AskLoad(copy.attempt()))
     }
 
     /// What it is loaded from has ended, unless its last attempt is another one. True if it is to
@@ -278,7 +308,7 @@ impl<H, A, C: Clone> LearningCopy<H, A, C> {
         let number = self.attempt.map_or(0, |before| before.number) + 1;
         let attempt = Attempt { incarnation, epoch, number };
         self.attempt = Some(attempt);
-        (self.waits, self.is_saved) = (false, false);
+        (self.waits, self.is_saved, self.asked_us) = (false, false, None);
         (self.copy, self.catalog) = (Some(LoadingCopy::new(site, attempt)), Some(catalog));
         assert!(self.is_loading() && self.has_asked(), "its data are on their way");
         CopyMessage::AskLoad(attempt)

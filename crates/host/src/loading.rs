@@ -15,7 +15,8 @@
 //! ([`CopyMessage::Kept`]); its own log has what follows.
 //!
 //! Parts of another attempt than the last one are not taken. A new epoch in which the copy is not
-//! in sync, or a leader that gives the copy up, begins another attempt.
+//! in sync, or a leader that gives the copy up, begins another attempt. A copy that gets nothing
+//! repeats its ask: a leader may have heard of placements in which it is not to be loaded.
 //!
 //! [`CopyMessage::AskLoad`]: crate::follower::codec::CopyMessage::AskLoad
 //! [`CopyMessage::Kept`]: crate::follower::codec::CopyMessage::Kept
@@ -142,6 +143,11 @@ impl CopyLoads {
         self.give_up(host, site);
         self.waiting.push_back((host, ask));
         assert!(self.attempt_of(host).is_none(), "an ask ends what was given to the copy before");
+    }
+
+    /// Whether this is what a copy has asked for last: it waits, is being loaded or is loaded.
+    pub fn has_ask(&self, host: HostId, ask: Attempt) -> bool {
+        self.waiting.contains(&(host, ask)) || self.attempt_of(host) == Some(ask)
     }
 
     /// A copy is not loaded any more.

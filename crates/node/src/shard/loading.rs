@@ -88,13 +88,18 @@ impl Shard {
         }
     }
 
-    /// From time to time: copies begin again that have waited for a change of the catalog.
+    /// From time to time: copies begin again that have waited for a change of the catalog, and
+    /// those that get nothing repeat their asks.
     pub(super) fn look_at_learners(&mut self) {
         for slot in self.replicas.slots() {
             let replica = &mut self.replicas[slot];
-            if replica.learning.as_mut().is_some_and(|it| it.is_to_look_again()) {
-                let partition = replica.partition();
+            let partition = replica.partition();
+            let Some(learning) = &mut replica.learning else { continue };
+            if learning.is_to_look_again() {
                 self.load_again(partition, None);
+            } else if let Some(ask) = learning.repeated_ask(self.now_us) {
+                tracing::info!(%partition, "a copy asks its leader again");
+                self.say_to_leader(partition, ask);
             }
         }
     }

@@ -89,13 +89,18 @@ impl Host {
     }
 
     /// Copies begin again that have waited for a change of the catalog, of which this host may
-    /// not have heard.
+    /// not have heard; those that get nothing repeat their asks.
     pub(super) fn look_at_learners(&mut self, shared: &mut Shared) {
+        let now_us = self.now_us;
         for partition in self.replicas.keys().copied().collect::<Vec<_>>() {
             let replica = self.replicas.get_mut(&partition).expect("it was listed");
-            if replica.learning.as_mut().is_some_and(|it| it.is_to_look_again()) {
+            let Some(learning) = &mut replica.learning else { continue };
+            if learning.is_to_look_again() {
                 self.send(self.placement.coordinator().host(), Said::AskCatalog(self.id));
                 self.load_again(partition, None, shared);
+            } else if let Some(ask) = learning.repeated_ask(now_us) {
+                shared.report.asks_repeated += 1;
+                self.say_to_leader(partition, ask);
             }
         }
     }
@@ -212,7 +217,16 @@ impl Host {
         }
     }
 
-    pub(super) fn ask_load(&mut self, partition: PartitionId, host: HostId, ask: Attempt) {
+    pub(super) fn ask_load(
+        &mut self,
+        partition: PartitionId,
+        (host, ask): (HostId, Attempt),
+        shared: &mut Shared,
+    ) {
+        if shared.faults.lose_asks && shared.random.chance(1, 2) {
+            shared.report.asks_lost += 1;
+            return;
+        }
         let Some(replica) = self.replicas.get_mut(&partition) else { return };
         if replica.loading().ask(host, ask) {
             self.release(partition);
@@ -296,7 +310,7 @@ impl Host {
             CopyMessage::Position(asked_us, position) => {
                 self.note_position(partition, asked_us, position, shared);
             }
-            CopyMessage::AskLoad(ask) => self.ask_load(partition, copy, ask),
+            CopyMessage::AskLoad(ask) => self.ask_load(partition, (copy, ask), shared),
             CopyMessage::Loaded(attempt, number) => {
                 self.note_load_taken(partition, copy, (attempt, number));
             }

@@ -25,6 +25,8 @@ pub struct HostFaults {
     pub run_after_seal: bool,
     /// A copy takes its data for current as soon as the leader has said how far the log is.
     pub read_before_applied: bool,
+    /// Leaders forget asks of copies for their data: no judge is to notice it.
+    pub lose_asks: bool,
 }
 
 /// What a run did, or several.
@@ -97,6 +99,10 @@ pub struct Report {
     pub load_attempts: u64,
     /// Those of them that had asked before.
     pub loads_again: u64,
+    /// Asks for data that were lost.
+    pub asks_lost: u64,
+    /// Asks that were repeated, because nothing had come of them.
+    pub asks_repeated: u64,
     /// Copies that lacked too much, and began again.
     pub loads_too_slow: u64,
     /// Copies that had their data.
@@ -118,7 +124,7 @@ pub struct Report {
 }
 
 impl Report {
-    fn numbers(&mut self) -> [&mut u64; 42] {
+    fn numbers(&mut self) -> [&mut u64; 44] {
         [
             &mut self.answered,
             &mut self.failed,
@@ -153,6 +159,8 @@ impl Report {
             &mut self.joined,
             &mut self.load_attempts,
             &mut self.loads_again,
+            &mut self.asks_lost,
+            &mut self.asks_repeated,
             &mut self.loads_too_slow,
             &mut self.loaded,
             &mut self.in_sync,
@@ -187,9 +195,10 @@ impl fmt::Display for Report {
              and {} found made and undone by coordinators that took over; {} hops, \
              {} of them ahead of a placement; {} leaders and {} coordinators moved; {} hosts begun \
              again by themselves, {} started again, {} joined; \
-             {} loads of copies begun, {} of them again, {} too slow, {} ended, {} copies in sync \
-             again, {} at hosts that stayed, {} leaders at hosts that came back; {} runs lost too \
-             much; {} edges between transactions over lists without a cycle; {} reads \
+             {} loads of copies begun, {} of them again, {} asks repeated, {} too slow, {} ended, \
+             {} copies in sync again, {} at hosts that stayed, {} leaders at hosts that came \
+             back; {} runs lost too much; {} edges between transactions over lists without a \
+             cycle; {} reads \
              answered by copies, {} left to leaders",
             self.answered,
             self.failed,
@@ -224,6 +233,7 @@ impl fmt::Display for Report {
             self.joined,
             self.load_attempts,
             self.loads_again,
+            self.asks_repeated,
             self.loads_too_slow,
             self.loaded,
             self.in_sync,

@@ -38,6 +38,18 @@ fn nothing_is_lost_and_nothing_is_stale_whichever_host_is_lost() {
 }
 
 #[test]
+fn copies_are_loaded_although_leaders_forget_what_they_have_asked_for() {
+    let mut sum = Report::default();
+    for seed in 1..=60 {
+        let faults = HostFaults { lose_asks: true, ..HostFaults::default() };
+        let report = run_seed(seed, CALLS, faults);
+        sum.add(&report.unwrap_or_else(|failure| panic!("{failure}")));
+    }
+    println!("{sum}");
+    assert!(sum.asks_lost > 50 && sum.asks_repeated > 50 && sum.in_sync > 50, "{sum:?}");
+}
+
+#[test]
 fn transactions_over_lists_have_an_order_whichever_host_is_lost() {
     let mut sum = Report::default();
     for seed in 1..=100 {
