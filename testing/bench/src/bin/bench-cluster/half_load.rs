@@ -1,38 +1,152 @@
 //! Latency at half of the load that a cluster with copies can take, against as many processes that
 //! do nothing but the protocol, on the same core and at the same rate; and that of the same
 //! cluster without copies.
+//!
+//! Half of the load is half of the calls that it answers in a closed loop. They take far more than
+//! half of the servers' core, since calls that come a few at a time cost more than those of a
+//! closed loop; the fixed rate, which takes about half of it, is a figure of its own.
+//!
+//! Three processes that share a core feel each time that the machine takes it away. A ticker on
+//! either core tells when that happened; calls that were due about such a time are set aside, see
+//! [`lockstep_bench::stalls`].
 
-use crate::measure::{Aim, driver, run_voter, spread};
+use crate::measure::{Aim, Voter, driver, spread};
 use crate::table::Samples;
 use crate::{ECHO, Plan};
 use lockstep_bench::driver::{Measured, drive};
 use lockstep_bench::process::{ServerProcess, on_core};
+use lockstep_bench::stalls::{Undisturbed, Watch, judged_p99_us};
 use lockstep_bench::voter::{Form, VoterLoad};
 use lockstep_workloads::voter::CONTESTANTS;
+use serde_json::{Value, json};
+use std::time::Duration;
 
-/// Measures them once, at a rate. A call that found too many in flight counts from when it was due.
+/// Tickers go on this long after the load, which connects before it begins.
+const TICKER_SPARE: Duration = Duration::from_secs(1);
+/// How busy servers are taken to be, at the least and at the most, where what a stall left is
+/// worked off in the time that they have to spare.
+const BUSY: (f64, f64) = (0.5, 0.9);
+
+/// Latency at a rate, in one run.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Tail {
+    /// The median of all calls, in microseconds.
+    pub p50_us: f64,
+    /// The 99th percentile of all calls.
+    pub p99_us: f64,
+    /// The share of their core that the servers used.
+    pub busy: f64,
+    /// What the machine did, and the percentile without; `None` where nobody can tell.
+    pub undisturbed: Option<Undisturbed>,
+}
+
+/// Three hosts with K = 1, as many servers that do nothing, and three hosts with K = 0, at a rate.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct AtRate {
+    /// Calls per second.
+    pub per_s: f64,
+    /// With K = 1.
+    pub copied: Tail,
+    /// Of the servers that do nothing.
+    pub echo: Tail,
+    /// With K = 0.
+    pub alone: Tail,
+}
+
+impl AtRate {
+    /// The 99th percentiles that count, in microseconds: K = 1, echo, K = 0. Those without what
+    /// the machine disturbed, or of all calls where too few are left of one.
+    pub fn p99_us(&self) -> [f64; 3] {
+        let all = [&self.copied, &self.echo, &self.alone];
+        let counts = all.iter().all(|tail| tail.undisturbed.is_some_and(|left| left.counts()));
+        all.map(|tail| judged_p99_us(tail.p99_us, tail.undisturbed.as_ref().filter(|_| counts)))
+    }
+
+    /// All of it.
+    pub fn json(&self) -> Value {
+        json!({
+            "per_s": self.per_s, "copied": self.copied.json(), "echo": self.echo.json(),
+            "alone": self.alone.json(),
+        })
+    }
+}
+
+impl Tail {
+    /// All of it.
+    pub fn json(&self) -> Value {
+        let left = self.undisturbed.map(|left| {
+            json!({
+                "p99_us": left.p99_us, "set_aside": left.set_aside,
+                "stalled_us": left.stalled_us, "longest_stall_us": left.longest_us,
+            })
+        });
+        json!({
+            "p50_us": self.p50_us, "p99_us": self.p99_us, "busy": self.busy, "undisturbed": left,
+        })
+    }
+
+    fn new(plan: &Plan, measured: &Measured, busy: f64, watch: Watch) -> Tail {
+        let load = busy.clamp(BUSY.0, BUSY.1);
+        Tail {
+            p50_us: measured.latency_us.value_at_quantile(0.5) as f64,
+            p99_us: measured.latency_us.value_at_quantile(0.99) as f64,
+            busy,
+            undisturbed: watch.end(&measured.calls, load, plan.duration),
+        }
+    }
+
+    fn note(self, what: &str) -> Tail {
+        let left = self.undisturbed.unwrap_or_default();
+        eprintln!(
+            "  {what}: p50 {:.0} us, p99 {:.0} us, {:.0} % busy; p99 {:.0} us undisturbed, {:.1} % \
+             set aside for stalls of {:.1} ms together, the longest {:.1} ms",
+            self.p50_us,
+            self.p99_us,
+            self.busy * 100.0,
+            left.p99_us,
+            left.set_aside * 100.0,
+            left.stalled_us / 1e3,
+            left.longest_us / 1e3
+        );
+        self
+    }
+}
+
+/// Measures once at half of the load and at the fixed rate. A call that found too many in flight
+/// counts from when it was due.
 ///
 /// # Errors
 /// A server does not start or fails.
-pub fn p99(plan: &Plan, rate_per_s: f64, samples: &mut Samples) -> Result<(), String> {
-    let shape = spread(plan, 1);
-    let (measured, _) = run_voter(plan, &shape, Aim::Leader, Some(rate_per_s))?;
-    let echo = echo(plan, shape.hosts, rate_per_s)?;
-    let (without, _) = run_voter(plan, &spread(plan, 0), Aim::Leader, Some(rate_per_s))?;
-    samples.half_load_k0_p99_us.push(p99_us(&without));
-    samples.half_load_per_s.push(rate_per_s);
-    samples.half_load_p50_us.push(measured.latency_us.value_at_quantile(0.5) as f64);
-    samples.half_load_p99_us.push(p99_us(&measured));
-    samples.echo_p99_us.push(p99_us(&echo));
+pub fn p99(plan: &Plan, half_per_s: f64, samples: &mut Samples) -> Result<(), String> {
+    samples.half_load.push(at_rate(plan, half_per_s)?);
+    samples.fixed_rate.push(at_rate(plan, plan.rate_per_s)?);
     Ok(())
 }
 
-fn p99_us(measured: &Measured) -> f64 {
-    measured.latency_us.value_at_quantile(0.99) as f64
+fn at_rate(plan: &Plan, per_s: f64) -> Result<AtRate, String> {
+    eprintln!("{per_s:.0} calls/s:");
+    let copied = cluster(plan, 1, per_s)?.note("K = 1");
+    let echo = echo(plan, spread(plan, 1).hosts, per_s)?.note("echo");
+    let alone = cluster(plan, 0, per_s)?.note("K = 0");
+    Ok(AtRate { per_s, copied, echo, alone })
+}
+
+fn watch(plan: &Plan) -> Watch {
+    Watch::begin(&[0, 1], &plan.own, plan.warmup + plan.duration + TICKER_SPARE)
+}
+
+/// Three hosts.
+fn cluster(plan: &Plan, kfactor: u8, rate_per_s: f64) -> Result<Tail, String> {
+    let mut voter = Voter::start(plan, &spread(plan, kfactor), Aim::Leader, Some(rate_per_s))?;
+    voter.options.keep_calls = true;
+    let watch = watch(plan);
+    let (measured, cpu_us) = voter.run()?;
+    let busy = cpu_us.iter().sum::<f64>() * rate_per_s / 1e6;
+    Ok(Tail::new(plan, &measured, busy, watch))
 }
 
 /// Processes that answer at once.
-fn echo(plan: &Plan, processes: u32, rate_per_s: f64) -> Result<Measured, String> {
+fn echo(plan: &Plan, processes: u32, rate_per_s: f64) -> Result<Tail, String> {
     let start = |_| {
         let mut command = on_core(0, &plan.own.to_string_lossy());
         command.arg(ECHO);
@@ -41,6 +155,14 @@ fn echo(plan: &Plan, processes: u32, rate_per_s: f64) -> Result<Measured, String
     let servers = (0..processes).map(start).collect::<Result<Vec<_>, String>>()?;
     let addresses = servers.iter().map(|server| server.address.to_string()).collect();
     let mut load = VoterLoad::new(1, CONTESTANTS, Form::Native);
-    let options = driver(plan, addresses, Some(rate_per_s));
-    drive(&options, &mut load, &mut |_| {}).map_err(|error| error.to_string())
+    let mut options = driver(plan, addresses, Some(rate_per_s));
+    options.keep_calls = true;
+    let cpu = || -> Result<f64, String> {
+        let times = servers.iter().map(|server| server.cpu_time().map(|time| time.as_secs_f64()));
+        times.sum::<std::io::Result<f64>>().map_err(|error| error.to_string())
+    };
+    let (before, watch) = (cpu()?, watch(plan));
+    let measured = drive(&options, &mut load, &mut |_| {}).map_err(|error| error.to_string())?;
+    let busy = (cpu()? - before) * rate_per_s / measured.all.max(1) as f64;
+    Ok(Tail::new(plan, &measured, busy, watch))
 }

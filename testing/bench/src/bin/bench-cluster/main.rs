@@ -13,7 +13,7 @@ mod table;
 
 use clap::{Arg, ArgMatches, Command, value_parser};
 use lockstep_bench::verdict::{Row, render_options, report_json};
-use lockstep_bench::{echo, program};
+use lockstep_bench::{echo, program, stalls};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -79,6 +79,7 @@ fn command() -> Command {
         .arg(program::json_option("Write rows and samples as JSON"))
         .arg(program::pinned_flag())
         .subcommand(Command::new(ECHO).hide(true))
+        .subcommand(stalls::ticker_command())
 }
 
 /// What a run measures, and with what.
@@ -155,6 +156,10 @@ fn main() -> ExitCode {
     let matches = command().get_matches();
     let result = match matches.subcommand() {
         Some((ECHO, _)) => echo::serve(),
+        Some((stalls::TICKER, arguments)) => {
+            stalls::print_ticks(arguments);
+            Ok(())
+        }
         _ => run(&matches),
     };
     program::exit_code("bench-cluster", result)

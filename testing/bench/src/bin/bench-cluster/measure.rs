@@ -160,7 +160,8 @@ fn one_leader(plan: &Plan, samples: &mut Samples) -> Result<(), String> {
 fn all_hosts(plan: &Plan, samples: &mut Samples) -> Result<(), String> {
     let mut most_per_s = 0.0;
     for (kfactor, into) in [(0, &mut samples.spread_k0_us), (1, &mut samples.spread_k1_us)] {
-        let (measured, spread) = run_voter(plan, &spread(plan, kfactor), Aim::Leader, None)?;
+        let voter = Voter::start(plan, &spread(plan, kfactor), Aim::Leader, None)?;
+        let (measured, spread) = voter.run()?;
         into.push(spread.iter().sum());
         most_per_s = measured.transactions as f64 / measured.duration.as_secs_f64();
     }
@@ -199,38 +200,57 @@ fn voter(
     aim: Aim,
     rate: Option<f64>,
 ) -> Result<Vec<f64>, String> {
-    run_voter(plan, shape, aim, rate).map(|(_, cpu_us)| cpu_us)
+    Voter::start(plan, shape, aim, rate)?.run().map(|(_, cpu_us)| cpu_us)
 }
 
-/// The same, and what was measured.
-///
-/// # Errors
-/// A host does not start or fails, or votes are lost.
-pub fn run_voter(
-    plan: &Plan,
-    shape: &ClusterShape,
-    aim: Aim,
-    rate: Option<f64>,
-) -> Result<(Measured, Vec<f64>), String> {
-    let mut bench = Bench::voter(shape)?;
-    let mut servers = bench.processes.addresses();
-    let leader = bench.leader_of(0)?;
-    if aim == Aim::Any {
-        servers = vec![servers.swap_remove(leader)];
+/// Voter, ready to be driven.
+pub struct Voter {
+    bench: Bench,
+    load: RoutedVoter,
+    /// How it is driven.
+    pub options: DriverOptions,
+    leader: usize,
+}
+
+impl Voter {
+    /// Starts the hosts.
+    ///
+    /// # Errors
+    /// A host does not start.
+    pub fn start(
+        plan: &Plan,
+        shape: &ClusterShape,
+        aim: Aim,
+        rate: Option<f64>,
+    ) -> Result<Voter, String> {
+        let bench = Bench::voter(shape)?;
+        let mut servers = bench.processes.addresses();
+        let leader = bench.leader_of(0)?;
+        if aim == Aim::Any {
+            servers = vec![servers.swap_remove(leader)];
+        }
+        let load = RoutedVoter {
+            load: VoterLoad::new(1, CONTESTANTS, Form::Native),
+            routing: bench.routing.clone(),
+            hosts: shape.hosts as usize,
+            aim,
+        };
+        Ok(Voter { bench, load, options: driver(plan, servers, rate), leader })
     }
-    let options = driver(plan, servers, rate);
-    let mut load = RoutedVoter {
-        load: VoterLoad::new(1, CONTESTANTS, Form::Native),
-        routing: bench.routing.clone(),
-        hosts: shape.hosts as usize,
-        aim,
-    };
-    let (measured, mut cpu_us) = bench.drive(&options, &mut load)?;
-    cpu_us.swap(0, if aim == Aim::Any { leader } else { 0 });
-    let votes = voter::vote_count(&mut bench.connection).map_err(|error| error.to_string())?;
-    match votes == load.load.accepted {
-        true => Ok((measured, cpu_us)),
-        false => Err(format!("{votes} votes in the table, {} accepted", load.load.accepted)),
+
+    /// What was measured, and the processor time of each host for a call.
+    ///
+    /// # Errors
+    /// A host fails, or votes are lost.
+    pub fn run(mut self) -> Result<(Measured, Vec<f64>), String> {
+        let (measured, mut cpu_us) = self.bench.drive(&self.options, &mut self.load)?;
+        cpu_us.swap(0, if self.load.aim == Aim::Any { self.leader } else { 0 });
+        let votes = voter::vote_count(&mut self.bench.connection);
+        let (votes, accepted) = (votes.map_err(|e| e.to_string())?, self.load.load.accepted);
+        match votes == accepted {
+            true => Ok((measured, cpu_us)),
+            false => Err(format!("{votes} votes in the table, {accepted} accepted")),
+        }
     }
 }
 

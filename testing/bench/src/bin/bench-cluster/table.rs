@@ -1,5 +1,6 @@
 //! The figures as a table: what was reached beside what must and should be.
 
+use crate::half_load::AtRate;
 use lockstep_bench::verdict::{Bound, Row, median, times};
 use serde_json::{Value, json};
 
@@ -65,16 +66,10 @@ pub struct Samples {
     pub to_leader_us: Vec<f64>,
     /// And calls to the other host.
     pub to_other_us: Vec<f64>,
-    /// Half of the calls per second that three hosts with K = 1 answer in a closed loop.
-    pub half_load_per_s: Vec<f64>,
-    /// The median of the latency at that rate.
-    pub half_load_p50_us: Vec<f64>,
-    /// The 99th percentile.
-    pub half_load_p99_us: Vec<f64>,
-    /// The same with K = 0.
-    pub half_load_k0_p99_us: Vec<f64>,
-    /// The same of as many servers that do nothing.
-    pub echo_p99_us: Vec<f64>,
+    /// Latency at half of the calls per second that three hosts with K = 1 answer in a closed loop.
+    pub half_load: Vec<AtRate>,
+    /// And at the fixed rate.
+    pub fixed_rate: Vec<AtRate>,
     /// For a write of a row with one copy.
     pub write_cpu_us: Vec<f64>,
     /// The same of Redis.
@@ -93,6 +88,28 @@ pub struct Samples {
     pub kills: Vec<f64>,
     /// And after SIGSTOP.
     pub suspensions: Vec<f64>,
+}
+
+/// The median of what the ratio is in each run, since a stalled machine disturbs all its figures.
+fn tail_row(what: &str, runs: &[AtRate]) -> Option<Row> {
+    let middle = |of: &dyn Fn(&AtRate) -> f64| median(runs.iter().map(of));
+    let ratio = middle(&|run| run.p99_us()[0] / run.p99_us()[1]);
+    let [here, echo, alone] = [0, 1, 2].map(|which| middle(&|run| run.p99_us()[which]));
+    let detail = format!(
+        "{here:.0} us K = 1 at {:.0} calls/s, {:.0} % busy (median {:.0} us), {echo:.0} us echo, \
+         {alone:.0} us K = 0; with the machine's stalls {:.0}, {:.0}, {:.0} us",
+        middle(&|run| run.per_s),
+        middle(&|run| run.copied.busy) * 100.0,
+        middle(&|run| run.copied.p50_us),
+        middle(&|run| run.copied.p99_us),
+        middle(&|run| run.echo.p99_us),
+        middle(&|run| run.alone.p99_us)
+    );
+    (!runs.is_empty()).then(|| Row::judged(what, (ratio, times), at_most(3.0, 2.0), detail))
+}
+
+fn runs(runs: &[AtRate]) -> Vec<Value> {
+    runs.iter().map(AtRate::json).collect()
 }
 
 fn of(values: &[f64]) -> f64 {
@@ -193,16 +210,12 @@ impl Samples {
                 format!("{k0:.0} us K = 0, {k1:.0} us K = 1, ping {ping:.0} us"),
             ));
         }
-        let (here, echo) = (of(&self.half_load_p99_us), of(&self.echo_p99_us));
-        let (per_s, usual) = (of(&self.half_load_per_s), of(&self.half_load_p50_us));
-        let rate = format!("K = 1 at {per_s:.0} calls/s (median {usual:.0} us)");
-        let without = format!("echo ({:.2} us K = 0)", of(&self.half_load_k0_p99_us));
-        rows.extend(ratio(
-            "p99 at half load, K = 1 / as many echo processes at that rate",
-            (here, echo),
-            at_most(3.0, 2.0),
-            (&rate, &without),
-        ));
+        for (what, runs) in [
+            ("p99 at half of the closed loop's calls/s, K = 1 / echo processes", &self.half_load),
+            ("p99 at the fixed rate, K = 1 / echo processes", &self.fixed_rate),
+        ] {
+            rows.extend(tail_row(what, runs));
+        }
         for (what, samples, bounds) in [
             (
                 "transfer over two hosts / deposit, medians, K = 0",
@@ -229,10 +242,7 @@ impl Samples {
             "spread_k0_us": self.spread_k0_us, "spread_k1_us": self.spread_k1_us,
             "rated_k0_us": self.rated_k0_us, "rated_k1_us": self.rated_k1_us,
             "to_leader_us": self.to_leader_us, "to_other_us": self.to_other_us,
-            "half_load_per_s": self.half_load_per_s, "half_load_p50_us": self.half_load_p50_us,
-            "half_load_p99_us": self.half_load_p99_us,
-            "half_load_k0_p99_us": self.half_load_k0_p99_us,
-            "echo_p99_us": self.echo_p99_us,
+            "half_load": runs(&self.half_load), "fixed_rate": runs(&self.fixed_rate),
             "write_cpu_us": self.write_cpu_us, "redis_cpu_us": self.redis_cpu_us,
             "ping_us": self.ping_us, "idle_k0_us": self.idle_k0_us, "idle_k1_us": self.idle_k1_us,
             "transfers_k0_us": self.transfers_k0, "transfers_k1_us": self.transfers_k1,
