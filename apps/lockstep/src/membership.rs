@@ -75,8 +75,10 @@ pub fn arguments() -> [Arg; 4] {
         ),
         Arg::new("rejoin").long("rejoin").action(ArgAction::SetTrue).requires("peers").help(
             "Take the place of a lost host in a cluster that runs, and never form a new one. For \
-                 --kfactor 1 or 2; without this option a host does both. With a directory a host \
-                 joins when the cluster goes on without it, and else starts with what it has",
+             --kfactor 1 or 2; without this option a host in memory does both. With a new \
+             directory (`lockstep init`) a host takes the place of one whose directory is lost. \
+             With its own one it joins when the cluster goes on without it, and else starts with \
+             what it has",
         ),
     ]
 }

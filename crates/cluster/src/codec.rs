@@ -11,9 +11,9 @@ use lockstep_base::bytes::{ByteReader, ByteWriter, text};
 use lockstep_types::{HostId, PartitionId, ThreadId};
 
 /// Version of the byte form of [`ClusterState`].
-const STATE_VERSION: u8 = 4;
-/// Does not have the epoch of the coordinator.
-const STATE_VERSION_BEFORE: u8 = 3;
+const STATE_VERSION: u8 = 5;
+/// Does not have the directories of hosts.
+const STATE_VERSION_BEFORE: u8 = 4;
 /// Bytes of a name or an address, at most.
 pub(crate) const TEXT_BYTES_MAX: usize = 1024;
 
@@ -118,18 +118,26 @@ pub(crate) fn put_description(output: &mut Vec<u8>, description: &HostDescriptio
     output.put_counted(description.internal_address.as_bytes());
     output.put_counted(description.client_address.as_bytes());
     output.put_counted(description.admin_address.as_bytes());
+    output.put_counted(description.directory.as_bytes());
     output.put_counted(description.placement_group.as_bytes());
     output.put_varint(u64::from(description.release));
 }
 
-/// Reads what [`put_description`] wrote.
-pub(crate) fn read_description(input: &mut ByteReader<'_>) -> Result<HostDescription, FormatError> {
+/// Reads what [`put_description`] wrote, or the form before, which has no directory.
+pub(crate) fn read_description(
+    input: &mut ByteReader<'_>,
+    has_directory: bool,
+) -> Result<HostDescription, FormatError> {
     Ok(HostDescription {
         host: read_host(input)?,
         name: read_text(input, "host name")?,
         internal_address: read_text(input, "internal address")?,
         client_address: read_text(input, "client address")?,
         admin_address: read_text(input, "admin address")?,
+        directory: match has_directory {
+            true => read_text(input, "directory")?,
+            false => String::new(),
+        },
         placement_group: read_text(input, "placement group")?,
         release: read_number(input, "release", u64::from(u32::MAX))? as u32,
     })
@@ -175,8 +183,8 @@ fn put_record(output: &mut Vec<u8>, record: &HostRecord) {
     output.put_varint(record.last_proposal.1);
 }
 
-fn read_record(input: &mut ByteReader<'_>) -> Result<HostRecord, FormatError> {
-    let description = read_description(input)?;
+fn read_record(input: &mut ByteReader<'_>, has_directory: bool) -> Result<HostRecord, FormatError> {
+    let description = read_description(input, has_directory)?;
     let (incarnation, joined_in) = (read_incarnation(input)?, read_incarnation(input)?);
     let state = match input.u8()? {
         0 => HostState::Joining,
@@ -266,7 +274,7 @@ impl ClusterState {
     pub fn decode(bytes: &[u8]) -> Result<ClusterState, FormatError> {
         let input = &mut ByteReader::new(bytes);
         let (what, known) = ("the cluster's state", STATE_VERSION);
-        let has_coordinator_since = match input.u8()? {
+        let has_directories = match input.u8()? {
             STATE_VERSION => true,
             STATE_VERSION_BEFORE => false,
             found => return Err(FormatError::Version { what, found, known }),
@@ -275,7 +283,8 @@ impl ClusterState {
         let name = read_text(input, "cluster name")?;
         let shape = read_shape(input)?;
         let count = read_count(input, "hosts")?;
-        let records = (0..count).map(|_| read_record(input)).collect::<Result<Vec<_>, _>>()?;
+        let records = (0..count).map(|_| read_record(input, has_directories));
+        let records = records.collect::<Result<Vec<_>, _>>()?;
         let hosts = records.into_iter().map(|record| (record.description.host, record)).collect();
         let mut state = ClusterState::forming(id, name, shape, hosts);
         if state.hosts.len() != count {
@@ -286,9 +295,7 @@ impl ClusterState {
         state.partitions =
             (0..count).map(|_| read_partition_state(input)).collect::<Result<Vec<_>, _>>()?;
         state.coordinator = read_host(input)?;
-        if has_coordinator_since {
-            state.coordinator_since = read_epoch(input)?;
-        }
+        state.coordinator_since = read_epoch(input)?;
         let count = read_count(input, "missing partitions")?;
         state.missing = (0..count).map(|_| read_partition(input)).collect::<Result<_, _>>()?;
         state.catalog_version = input.varint()?;

@@ -5,7 +5,7 @@
 
 use crate::codec::{
     put_copy, put_description, read_copy, read_count, read_description, read_end, read_epoch,
-    read_host, read_incarnation, read_partition, read_version,
+    read_host, read_incarnation, read_partition,
 };
 use crate::error::FormatError;
 use crate::ids::{Epoch, Incarnation};
@@ -14,7 +14,9 @@ use lockstep_base::bytes::{ByteReader, ByteWriter};
 use lockstep_types::{HostId, PartitionId};
 
 /// Version of the byte form of [`Command`].
-const COMMAND_VERSION: u8 = 2;
+const COMMAND_VERSION: u8 = 3;
+/// Does not have the directory of a host that joins.
+const COMMAND_VERSION_BEFORE: u8 = 2;
 
 /// A change of the replicated state.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -233,19 +235,30 @@ impl Command {
     /// The bytes are not a command.
     pub fn decode(bytes: &[u8]) -> Result<Command, FormatError> {
         let input = &mut ByteReader::new(bytes);
-        read_version(input, "a command", COMMAND_VERSION)?;
+        let has_directory = match input.u8()? {
+            COMMAND_VERSION => true,
+            COMMAND_VERSION_BEFORE => false,
+            found => {
+                let (what, known) = ("a command", COMMAND_VERSION);
+                return Err(FormatError::Version { what, found, known });
+            }
+        };
         let kind = input.u8()?;
-        let command = read_command(input, kind)?;
+        let command = read_command(input, kind, has_directory)?;
         read_end(input)?;
         Ok(command)
     }
 }
 
-fn read_command(input: &mut ByteReader<'_>, kind: u8) -> Result<Command, FormatError> {
+fn read_command(
+    input: &mut ByteReader<'_>,
+    kind: u8,
+    has_directory: bool,
+) -> Result<Command, FormatError> {
     Ok(match kind {
         1 => Command::Form,
         2 => {
-            let description = read_description(input)?;
+            let description = read_description(input, has_directory)?;
             Command::Join { description, incarnation: read_incarnation(input)? }
         }
         5 => {

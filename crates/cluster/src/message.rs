@@ -12,7 +12,7 @@ use crate::state::{HostDescription, Shape};
 use lockstep_base::bytes::{ByteReader, ByteWriter};
 
 /// Version of the byte form of messages between members.
-const MESSAGE_VERSION: u8 = 1;
+const MESSAGE_VERSION: u8 = 2;
 
 /// The longest command that is forwarded, in bytes: one that names every host is shorter.
 const COMMAND_BYTES_MAX: usize = 64 << 10;
@@ -152,7 +152,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<(Envelope, Body), FormatError> {
                 }
             };
             let (sent_us, wall_us) = (input.varint()?, input.varint()?);
-            let description = read_description(input)?;
+            let description = read_description(input, true)?;
             let name = read_text(input, "cluster name")?;
             let agreement =
                 Agreement { name, shape: read_shape(input)?, hosts_digest: input.u64()? };
@@ -228,6 +228,7 @@ mod tests {
             internal_address: "b".into(),
             client_address: "c".into(),
             admin_address: "d".into(),
+            directory: "d".into(),
             placement_group: "e".into(),
             release: 1,
         };

@@ -72,6 +72,8 @@ pub struct HostDescription {
     pub client_address: String,
     /// Address for administrators.
     pub admin_address: String,
+    /// The name of its directory; empty where it keeps its data in memory only.
+    pub directory: String,
     /// Hosts of one placement group may fail together, such as those of a rack.
     pub placement_group: String,
     /// Number of the release that it runs.

@@ -246,6 +246,7 @@ mod tests {
                 internal_address: String::new(),
                 client_address: String::new(),
                 admin_address: String::new(),
+                directory: String::new(),
                 placement_group: String::new(),
                 release: 1,
             };

@@ -56,7 +56,8 @@ impl fmt::Display for ClusterId {
 }
 
 impl ClusterId {
-    pub(crate) fn parse(text: &str) -> Option<ClusterId> {
+    /// Reads the text that [`fmt::Display`] writes; none for another one.
+    pub fn parse(text: &str) -> Option<ClusterId> {
         let is_hex = text.len() == 32 && text.bytes().all(|b| b.is_ascii_hexdigit());
         let number = u128::from_str_radix(text, 16).ok().filter(|_| is_hex)?;
         Some(ClusterId(number.to_be_bytes()))

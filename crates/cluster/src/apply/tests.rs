@@ -15,6 +15,7 @@ fn description(host: u32) -> HostDescription {
         internal_address: format!("10.0.0.{host}:3021"),
         client_address: format!("10.0.0.{host}:21212"),
         admin_address: format!("10.0.0.{host}:21211"),
+        directory: String::new(),
         placement_group: String::new(),
         release: 1,
     }
@@ -402,8 +403,9 @@ fn bytes_that_are_cut_changed_or_too_long_are_errors_and_never_panic() {
             }
         }
     }
-    let version = FormatError::Version { what: "a command", found: 3, known: 2 };
-    assert_eq!(Command::decode(&[3, 1]), Err(version));
+    let version = FormatError::Version { what: "a command", found: 4, known: 3 };
+    assert_eq!(Command::decode(&[4, 1]), Err(version));
+    assert_eq!(Command::decode(&[2, 1]), Ok(Command::Form), "of the version before");
 }
 
 #[test]
@@ -412,9 +414,9 @@ fn byte_forms_do_not_change() {
     let partition = PartitionId(300);
     let (to, epoch) = (HostId(2), Epoch(5));
     let commands = [
-        (Command::Form, "0201"),
-        (Command::HostLost { host: to, incarnation: Incarnation(9) }, "02060209"),
-        (Command::CompleteHandOver { partition, to, epoch }, "020aac020205"),
+        (Command::Form, "0301"),
+        (Command::HostLost { host: to, incarnation: Incarnation(9) }, "03060209"),
+        (Command::CompleteHandOver { partition, to, epoch }, "030aac020205"),
         (
             Command::InSync {
                 partition,
@@ -422,9 +424,9 @@ fn byte_forms_do_not_change() {
                 incarnation: Incarnation(7),
                 epoch,
             },
-            "0208ac0202010705",
+            "0308ac0202010705",
         ),
-        (Command::CatalogVersion(128), "020e8001"),
+        (Command::CatalogVersion(128), "030e8001"),
     ];
     for (command, expected) in commands {
         assert_eq!(hex(&command.encode()), expected, "{command:?}");
@@ -436,17 +438,22 @@ fn byte_forms_do_not_change() {
         internal_address: "b".into(),
         client_address: "c".into(),
         admin_address: "d".into(),
+        directory: "f".into(),
         placement_group: "e".into(),
         release: 1,
     };
-    let expected = "04070707070707070707070707070707070474657374010001010001000161016201\
-        63016401650101010101000000010101000100000000000001000000";
+    let expected = "05070707070707070707070707070707070474657374010001010001000161016201\
+        630164016601650101010101000000010101000100000000000001000000";
     assert_eq!(hex(&state.encode()), expected);
-    // The form before, without the epoch of the coordinator.
-    let before = "03070707070707070707070707070707070474657374010001010001000161016201\
-        630164016501010101010000000101010001000000000000000000";
-    let digits = (0..before.len()).step_by(2).map(|at| u8::from_str_radix(&before[at..at + 2], 16));
-    let bytes: Vec<u8> = digits.collect::<Result<_, _>>().expect("digits");
-    state.coordinator_since = Epoch(0);
-    assert_eq!(ClusterState::decode(&bytes), Ok(state));
+    // The form before, without the directories of hosts.
+    let before = "04070707070707070707070707070707070474657374010001010001000161016201\
+        63016401650101010101000000010101000100000000000001000000";
+    let decode = |text: &str| {
+        let digit = |at| u8::from_str_radix(&text[at..at + 2], 16);
+        let bytes = (0..text.len()).step_by(2).map(digit).collect::<Result<Vec<u8>, _>>();
+        ClusterState::decode(&bytes.expect("digits"))
+    };
+    assert_eq!(decode(expected).as_ref(), Ok(&state));
+    state.hosts.get_mut(&HostId(0)).expect("it is there").description.directory.clear();
+    assert_eq!(decode(before), Ok(state));
 }

@@ -17,6 +17,7 @@ fn state(hosts: u32, k: u8) -> ClusterState {
             internal_address: String::new(),
             client_address: String::new(),
             admin_address: String::new(),
+            directory: String::new(),
             placement_group: String::new(),
             release: 1,
         };

@@ -177,6 +177,7 @@ impl World {
                 internal_address: format!("{id}:3021"),
                 client_address: format!("{id}:21212"),
                 admin_address: format!("{id}:21211"),
+                directory: String::new(),
                 placement_group: String::new(),
                 release: 1,
             },

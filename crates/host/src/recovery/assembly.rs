@@ -18,8 +18,10 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct HostReport {
     /// The name of the directory.
     pub directory: ClusterId,
-    /// Those of all hosts when the cluster began, if it has.
+    /// Those of all hosts by what is known there, if the cluster has begun.
     pub members: Option<Vec<ClusterId>>,
+    /// The directory is to take the place of one that is lost.
+    pub replaces: bool,
     /// The newest placement that is known there.
     pub placement: DurablePlacement,
     /// By partition, where the log ends.
@@ -170,25 +172,49 @@ fn partitions_of(host: HostId, placement: &DurablePlacement) -> Vec<PartitionId>
 }
 
 /// A cluster that has begun starts with the directories that it had.
+///
+/// A directory may have taken the place of another one since: the newest placement comes with the
+/// directories of all hosts that take part in it. The others join when these serve.
 fn check_directories(reports: &BTreeMap<HostId, HostReport>) -> Result<(), String> {
     let begun = reports.iter().filter(|(_, report)| report.has_begun());
-    for (host, report) in begun {
+    let Some(newest) = begun.clone().map(|(_, report)| report.placement.epoch).max() else {
+        return Ok(());
+    };
+    for (host, report) in begun.filter(|(_, report)| report.placement.epoch == newest) {
         let Some(members) = &report.members else { continue };
-        let others = reports.iter().filter(|(other, _)| *other != host);
-        for (other, found) in others {
+        let takes_part = |other: &HostId| other != host && report.placement.up.contains(other);
+        for (other, found) in reports.iter().filter(|(other, _)| takes_part(other)) {
             let had = members.get(other.0 as usize);
             if had != Some(&found.directory) {
-                return Err(format!(
-                    "host {other} was started with the directory {}, and the cluster that host \
-                     {host} is of had {} there: start each host with the directory that it had. A \
-                     host whose directory is lost cannot come back in this release",
-                    found.directory,
-                    had.map_or("none".to_string(), ClusterId::to_string)
-                ));
+                return Err(other_directory((*other, found), *host, had));
             }
         }
     }
     Ok(())
+}
+
+/// What a host gets that was started with another directory than the cluster of a host has there.
+pub fn other_directory(
+    (host, report): (HostId, &HostReport),
+    of: HostId,
+    had: Option<&ClusterId>,
+) -> String {
+    let had = had.map_or("none".to_string(), ClusterId::to_string);
+    let what = format!(
+        "host {host} was started with the directory {}, and the cluster that host {of} is of has \
+         {had} there",
+        report.directory
+    );
+    match (report.replaces, report.has_begun()) {
+        (true, true) => format!("{what}: only an empty directory can take its place"),
+        (true, false) => format!(
+            "{what}, with copies that count: start each host with the directory that it had"
+        ),
+        (false, _) => format!(
+            "{what}: start each host with the directory that it had. Where that is lost, a new one \
+             takes its place with --rejoin, beside hosts that serve"
+        ),
+    }
 }
 
 #[cfg(test)]
@@ -213,6 +239,7 @@ mod tests {
         HostReport {
             directory: directory(host),
             members: Some((0..3).map(directory).collect()),
+            replaces: false,
             placement: DurablePlacement { epoch, in_sync: copies.collect(), up },
             ends: ends.to_vec(),
             saved: TransactionId(0),
@@ -281,5 +308,29 @@ mod tests {
         reports.get_mut(&HostId(0)).expect("it is there").ends[0] = end(1, 1);
         let error = assemble(HostId(0), &reports).expect_err("a directory is lost");
         assert!(error.contains("host 2 was started with the directory 0909"), "{error}");
+    }
+
+    #[test]
+    fn the_newest_placement_says_which_directory_has_taken_the_place_of_another_one() {
+        let ends = || [end(1, 3), end(1, 3), end(1, 3)];
+        let reports = |up: &[u32]| -> BTreeMap<HostId, HostReport> {
+            let of = |host: u8| match host {
+                0 => {
+                    let members = Some([0, 1, 9].map(directory).into());
+                    HostReport { members, ..report(0, 5, up, ends()) }
+                }
+                _ => report(host, 4, &[0, 1, 2], ends()),
+            };
+            (0..3).map(|host| (HostId(host.into()), of(host))).collect()
+        };
+        let without = reports(&[0, 1]);
+        for own in [HostId(0), HostId(1)] {
+            let Ok(Assembly::Complete(plan)) = assemble(own, &without) else { panic!("{own}") };
+            assert_eq!(plan.hosts, BTreeSet::from([HostId(0), HostId(1)]));
+        }
+        assert_eq!(assemble(HostId(2), &without), Ok(Assembly::Out));
+        let error = assemble(HostId(1), &reports(&[0, 1, 2])).expect_err("it has another one");
+        assert!(error.contains("host 2 was started with the directory 0202"), "{error}");
+        assert!(error.contains("of has 0909"), "{error}");
     }
 }

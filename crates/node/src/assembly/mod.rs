@@ -21,7 +21,7 @@ use crate::options::{Milliseconds, Options};
 use crate::recovery::directory_log;
 use lockstep_base::bytes::ByteWriter;
 use lockstep_durability::command_log::{LogEnd, LogSettings, LogWriter};
-use lockstep_durability::directory::{read_members, write_members};
+use lockstep_durability::directory::{ClusterId, write_members};
 use lockstep_durability::recovery::{LogPiece, Others};
 use lockstep_host::recovery::assembly::{
     Assembly, AssemblyPlan, DurablePlacement, HostReport, PlaceAmongServing, assemble,
@@ -93,7 +93,7 @@ impl Gathering {
     pub(crate) fn begin(
         membership: &ClusterMembership,
         (data, options): (&Data, &Options),
-        placement: DurablePlacement,
+        (placement, members): (DurablePlacement, Option<Vec<ClusterId>>),
         listener: TcpListener,
     ) -> Result<Start, String> {
         let partitions = placement.in_sync.len() as u32;
@@ -101,9 +101,8 @@ impl Gathering {
         let kept = log.kept(partitions)?;
         let (ends, log_end) = log.copy_ends(partitions, kept.as_ref())?;
         let saved = kept.map_or(TransactionId(0), |kept| kept.transaction_id());
-        let members = read_members(&*data.disk).map_err(|error| error.to_string())?;
-        let directory = data.cluster.cluster;
-        let report = HostReport { directory, members, placement, ends, saved };
+        let (directory, replaces) = (data.cluster.cluster, membership.rejoins);
+        let report = HostReport { directory, members, replaces, placement, ends, saved };
         let terms = membership.terms.clone();
         let shared = Arc::new(Shared::new(membership.host, data.clone(), terms, report));
         let of_server = Arc::clone(&shared);
@@ -220,11 +219,15 @@ impl Gathering {
             }
             PlaceAmongServing::HasLast(partitions) => {
                 let numbers: Vec<String> = partitions.iter().map(PartitionId::to_string).collect();
-                Err(format!(
-                    "host {host} serves, and only this host has copies of the partitions {} that \
-                     count: stop all hosts and start all of them",
+                let what = format!(
+                    "host {host} serves, and only host {own} has copies of the partitions {} that \
+                     count",
                     numbers.join(", ")
-                ))
+                );
+                Err(match self.shared.report.has_begun() {
+                    true => format!("{what}: stop all hosts and start all of them"),
+                    false => format!("{what}: a new directory cannot take the place of its own"),
+                })
             }
         }
     }

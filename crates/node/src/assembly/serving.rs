@@ -4,9 +4,9 @@
 use super::wire::{self, Answer, Kind, MAGIC};
 use crate::links::ClusterTerms;
 use lockstep_base::bytes::ByteReader;
-use lockstep_durability::directory::read_members;
+use lockstep_durability::directory::{ClusterId, read_members};
 use lockstep_env::Disk;
-use lockstep_host::recovery::assembly::{DurablePlacement, HostReport};
+use lockstep_host::recovery::assembly::{DurablePlacement, HostReport, other_directory};
 use lockstep_types::HostId;
 use std::io::{self, Read};
 use std::net::TcpStream;
@@ -21,7 +21,9 @@ pub(crate) struct ServingHost {
     pub(crate) host: HostId,
     pub(crate) terms: ClusterTerms,
     pub(crate) partitions: usize,
-    /// Its directory.
+    /// By host, its directory, as far as what the hosts agree on has it.
+    pub(crate) named: Vec<Option<ClusterId>>,
+    /// Its directory, which has those of all hosts when the cluster began.
     pub(crate) disk: Option<Arc<dyn Disk>>,
     /// The placement that is in force; none where this host cannot say that it is the newest one.
     pub(crate) placement: Option<DurablePlacement>,
@@ -79,23 +81,21 @@ impl ServingHost {
         Ok(self.placement.clone().map_or(Answer::NotYet, Answer::Serves))
     }
 
-    /// The cluster had the directory of the other host when it began.
+    /// The cluster has the directory of the other host, or that one is new, and is to take the
+    /// place of a lost one.
     fn check_directory(&self, host: HostId, report: &HostReport) -> Result<(), String> {
-        let members = match &self.disk {
-            Some(disk) => read_members(&**disk).map_err(|error| error.to_string())?,
-            None => None,
+        let place = host.0 as usize;
+        let had = match (self.named.get(place).copied().flatten(), &self.disk) {
+            (None, Some(disk)) => {
+                let kept = read_members(&**disk).map_err(|error| error.to_string())?;
+                kept.and_then(|kept| kept.get(place).copied())
+            }
+            (named, _) => named,
         };
-        let had = members.as_ref().and_then(|members| members.get(host.0 as usize));
         match had {
-            Some(had) if *had == report.directory => Ok(()),
-            had => Err(format!(
-                "host {host} was started with the directory {}, and the cluster that host {} is of \
-                 had {} there: start each host with the directory that it had. A host whose \
-                 directory is lost cannot come back in this release",
-                report.directory,
-                self.host,
-                had.map_or("none".to_string(), ToString::to_string)
-            )),
+            Some(had) if had == report.directory => Ok(()),
+            Some(_) if report.replaces && !report.has_begun() => Ok(()),
+            had => Err(other_directory((host, report), self.host, had.as_ref())),
         }
     }
 }

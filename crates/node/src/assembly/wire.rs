@@ -166,6 +166,7 @@ pub(super) fn put_report(out: &mut Vec<u8>, report: &HostReport) {
     let members = report.members.as_deref().unwrap_or_default();
     out.put_varint(members.len() as u64);
     members.iter().for_each(|id| out.extend_from_slice(&id.0));
+    out.put_u8(u8::from(report.replaces));
     put_placement(out, &report.placement);
     out.put_varint(report.ends.len() as u64);
     for CopyEnd { begins, end } in &report.ends {
@@ -184,6 +185,7 @@ pub(super) fn read_report(bytes: &[u8], partitions: usize) -> Result<HostReport,
     let input = &mut ByteReader::new(bytes);
     let own = directory(input)?;
     let members = list(input, directory)?;
+    let replaces = input.u8().map_err(cut)? != 0;
     let placement = read_placement(input)?;
     let ends = list(input, |input| {
         let end = input.varint().map_err(cut)?;
@@ -197,6 +199,7 @@ pub(super) fn read_report(bytes: &[u8], partitions: usize) -> Result<HostReport,
     Ok(HostReport {
         directory: own,
         members: (!members.is_empty()).then_some(members),
+        replaces,
         placement,
         ends,
         saved,
@@ -266,6 +269,7 @@ mod tests {
         let report = HostReport {
             directory: ClusterId([3; 16]),
             members: Some(vec![ClusterId([1; 16]), ClusterId([3; 16])]),
+            replaces: true,
             placement: DurablePlacement {
                 epoch: 7,
                 up: BTreeSet::from([HostId(0), HostId(1)]),

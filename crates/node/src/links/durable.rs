@@ -5,7 +5,7 @@ use super::{ClusterMembership, ClusterTerms};
 use crate::control::AUTOMATIC_PREFIX;
 use crate::log::{Data, Durability};
 use lockstep_cluster::{ClusterState, RaftLog, Shape};
-use lockstep_durability::directory::{RAFT_FOLDER, SeveralHosts, rejoin};
+use lockstep_durability::directory::{ClusterId, RAFT_FOLDER, SeveralHosts, read_members, rejoin};
 use lockstep_host::placement::{ClusterPlacement, Placement};
 use lockstep_host::recovery::assembly::DurablePlacement;
 use lockstep_types::{HostId, PartitionId, ThreadId};
@@ -21,8 +21,9 @@ impl RaftStart {
         data: &Data,
         membership: &ClusterMembership,
     ) -> Result<(RaftStart, Option<ClusterState>), String> {
+        let directory = data.cluster.cluster.to_string();
         if membership.terms.kfactor == 0 {
-            return Ok((RaftStart::default(), None));
+            return Ok((RaftStart { directory, ..RaftStart::default() }, None));
         }
         let make_folder = || {
             data.disk.create_folder(RAFT_FOLDER)?;
@@ -51,9 +52,9 @@ impl RaftStart {
         let last_run = record.map_or(0, |record| record.incarnation.0).max(joined_in);
         let given_up = rejoin::read(&*data.disk).map_err(|error| error.to_string())?;
         let last_run = last_run.max(given_up.unwrap_or(0));
-        let start =
-            RaftStart { log: Some(log), restored, last_run, is_restored: false, joins: false };
-        Ok((start, state))
+        let log = Some(log);
+        let (is_restored, joins) = (false, false);
+        Ok((RaftStart { log, restored, last_run, is_restored, joins, directory }, state))
     }
 
     /// The cluster went on without this host, which gives up what its directory has and begins as
@@ -66,9 +67,30 @@ impl RaftStart {
         let own = (AUTOMATIC_PREFIX, data.cluster.cluster);
         rejoin::begin(&*data.disk, own, self.last_run).map_err(|error| error.to_string())?;
         log.clear().map_err(|error| error.to_string())?;
-        let (log, last_run) = (Some(log), self.last_run);
-        Ok(RaftStart { log, last_run, restored: None, is_restored: false, joins: true })
+        Ok(RaftStart { log: Some(log), restored: None, is_restored: false, joins: true, ..self })
     }
+}
+
+/// The directories of the hosts of a cluster: those of the newest state that a host knows, or the
+/// ones that it kept when the cluster began; none before that.
+///
+/// # Errors
+/// The disk failed: the text for the user.
+pub(crate) fn member_directories(
+    data: &Data,
+    state: Option<&ClusterState>,
+) -> Result<Option<Vec<ClusterId>>, String> {
+    let kept = read_members(&*data.disk).map_err(|error| error.to_string())?;
+    let Some(state) = state else { return Ok(kept) };
+    let kept = |host: usize| kept.as_ref().and_then(|kept| kept.get(host)).copied();
+    let named = named_directories(state).into_iter().enumerate();
+    Ok(named.map(|(host, named)| named.or_else(|| kept(host))).collect())
+}
+
+/// By host, its directory by a state; none where it has none, or was listed by an earlier release.
+pub(super) fn named_directories(state: &ClusterState) -> Vec<Option<ClusterId>> {
+    let of = |host| ClusterId::parse(&state.hosts.get(&host)?.description.directory);
+    (0..state.shape.hosts).map(HostId).map(of).collect()
 }
 
 /// Whether a host can be started with a directory as one of a cluster.

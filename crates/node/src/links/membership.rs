@@ -48,6 +48,8 @@ pub(crate) struct RaftStart {
     pub(crate) last_run: u64,
     /// The host joins a cluster that runs without it.
     pub(crate) joins: bool,
+    /// The name of its directory; empty for none.
+    pub(crate) directory: String,
 }
 
 /// The control plane of a host and what it has decided.
@@ -105,6 +107,7 @@ impl Membership {
                 internal_address: membership.own_address().to_string(),
                 client_address: reachable(facts.client_address),
                 admin_address: reachable(facts.admin_address),
+                directory: raft.directory.clone(),
                 placement_group: String::new(),
                 release: RELEASE,
             },

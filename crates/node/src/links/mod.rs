@@ -44,7 +44,7 @@ use crate::log::directory::random_bits;
 use crate::mailbox::{Bell, Inbox, Outbox};
 use crate::message::{Envelope, HostMessage};
 use crate::shard::HostFacts;
-pub(crate) use durable::{durable_placement, placement_here};
+pub(crate) use durable::{durable_placement, member_directories, placement_here};
 use follower_logs::FollowerLogs;
 pub(crate) use follower_logs::SiteLogs;
 use lockstep_base::elapsed::Elapsed;

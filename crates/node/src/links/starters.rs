@@ -1,7 +1,7 @@
 //! Hosts that start ask those that run ([`crate::assembly`]): such a connection differs from a link
 //! in its first bytes, and is answered by a thread of its own.
 
-use super::durable::placement_of_state;
+use super::durable::{named_directories, placement_of_state};
 use super::{Links, Newcomer};
 use crate::assembly::{QUESTION_HEAD, ServingHost, may_be_question};
 use lockstep_cluster::Standing;
@@ -44,6 +44,7 @@ impl Links {
             host: self.membership.host,
             terms: self.membership.terms.clone(),
             partitions: self.facts.partition_count as usize,
+            named: self.members.state().map(named_directories).unwrap_or_default(),
             disk: self.facts.data_disk.clone(),
             placement: self.newest_placement(),
         };

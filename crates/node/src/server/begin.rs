@@ -5,7 +5,7 @@ use super::{ServerConfiguration, Wiring, end_host_after};
 use crate::assembly::{Gathering, Start};
 use crate::links::{
     ClusterMembership, Formed, LinksParts, RaftStart, SharedLinks, SiteLogs, durable_placement,
-    placement_here,
+    member_directories, placement_here,
 };
 use crate::log::{Durability, LogEvents, LogStart, LogThread, SiteLog};
 use crate::mailbox::Bell;
@@ -149,8 +149,9 @@ pub(super) fn bring_back_with_others(
         return join(configuration, facts, (listener, start));
     }
     let placement = durable_placement(state.as_ref(), &facts.placement());
+    let known = (placement, member_directories(data, state.as_ref())?);
     let options = (data, &configuration.options);
-    let (mut gathering, others) = match Gathering::begin(cluster, options, placement, listener)? {
+    let (mut gathering, others) = match Gathering::begin(cluster, options, known, listener)? {
         Start::Together(gathering, others) => (*gathering, others),
         Start::Joins(listener) => return join(configuration, facts, (listener, start)),
     };

@@ -295,6 +295,55 @@ fn a_power_cut_of_all_while_a_host_loads_its_copies_loses_nothing() {
     assert_eq!(sum(&mut peer), expected);
 }
 
+impl Hosts {
+    /// Starts a host with a new directory in place of one that is lost.
+    fn replace(&mut self, host: usize, disk: MemoryDisk) -> Result<(), String> {
+        self.disks[host] = disk;
+        let mut member = self.member(host, Durability::Sync);
+        member.cluster.as_mut().expect("it is one of several").rejoins = true;
+        self.servers[host] = Some(Server::start(member).map_err(|error| error.to_string())?);
+        Ok(())
+    }
+}
+
+#[test]
+fn a_new_directory_takes_the_place_of_one_that_is_lost() {
+    let mut hosts = Hosts::new(Durability::Sync);
+    schema(&mut hosts.peer(0));
+    let load = Arc::new(Load::default());
+    let threads = bumps(hosts.client(0), &load);
+    load.go_on();
+    hosts.lose(2);
+    load.go_on();
+    let lost = hosts.disks[2].clone();
+    hosts.replace(2, new_disk()).expect("it joins");
+    hosts.await_copies(0);
+    load.go_on();
+    load.is_over.store(true, Ordering::Relaxed);
+    threads.into_iter().for_each(|it| drop(it.join().expect("it ends")));
+    let expected = sum(&mut hosts.peer(0));
+    // The directory that was lost is none of the cluster any more, whether that serves or starts.
+    hosts.lose(2);
+    let replaced = std::mem::replace(&mut hosts.disks[2], lost.clone());
+    let started = Server::start(hosts.member(2, Durability::Sync));
+    let problem = started.err().expect("another one has its place").to_string();
+    assert!(problem.contains("host 2 was started with the directory"), "{problem}");
+    assert!(hosts.replace(2, lost).is_err_and(|problem| problem.contains("only an empty")));
+    hosts.disks[2] = replaced;
+    hosts.bring_back(2, Durability::Sync);
+    hosts.await_copies(0);
+    // All remember the new one at a start of the whole cluster.
+    hosts.cut_all();
+    hosts.start_all(Durability::Sync);
+    let mut peer = hosts.peer(2);
+    serves(&mut peer);
+    assert_eq!(sum(&mut peer), expected);
+    hosts.lose(1);
+    let mut peer = hosts.peer(2);
+    serves(&mut peer);
+    assert_eq!(sum(&mut peer), expected);
+}
+
 #[test]
 fn a_directory_of_another_cluster_does_not_join_one_that_serves() {
     let mut hosts = Hosts::new(Durability::Sync);
@@ -304,6 +353,7 @@ fn a_directory_of_another_cluster_does_not_join_one_that_serves() {
     let started = Server::start(hosts.member(2, Durability::Sync));
     let problem = started.err().expect("it is not of the cluster").to_string();
     assert!(problem.contains("host 2 was started with the directory"), "{problem}");
+    assert!(problem.contains("takes its place with --rejoin"), "{problem}");
     assert!(!has(&hosts.disks[2], REJOIN_FILE), "nothing was changed");
     hosts.disks[2] = lost;
     hosts.bring_back(2, Durability::Sync);

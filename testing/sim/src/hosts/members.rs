@@ -94,6 +94,7 @@ impl Links {
                 internal_address: String::new(),
                 client_address: String::new(),
                 admin_address: String::new(),
+                directory: String::new(),
                 placement_group: String::new(),
                 release: 1,
             },
