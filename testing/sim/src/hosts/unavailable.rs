@@ -132,6 +132,12 @@ impl Cluster {
         let mut left = Left::Failed;
         for attempt in 0..READS_AT_REST {
             let serving = self.serving();
+            if serving.is_empty() {
+                // Those that join wait for the catalog of a coordinator, which waits for others.
+                left = Left::Refused;
+                self.run_until(self.now_us + TICK_US, |_| false)?;
+                continue;
+            }
             let host = serving[attempt % serving.len()];
             for call in self.judge.read_left(account) {
                 self.call_at(host, call);
