@@ -94,13 +94,9 @@ impl ClusterLoad {
     ) -> Result<ClusterLoad, ClientError> {
         let options = ConnectOptions { max_in_flight: IN_FLIGHT_MAX, ..ConnectOptions::default() };
         let mut pipeline = Pipeline::new(&options)?;
-        let mut topic = ParameterWriter::default();
-        topic.text(TOPOLOGY_TOPIC);
         for address in addresses {
             let connection = pipeline.connect(address)?;
-            let mut call = Call::new("@Subscribe", topic.bytes(), Instant::now());
-            call.context = NOT_A_VOTE;
-            pipeline.submit(connection, &call)?;
+            subscribe(&mut pipeline, connection)?;
         }
         let begun = Instant::now();
         let times = PartitionTimes { answered: 0, last: begun, longest: Duration::ZERO };
@@ -136,6 +132,19 @@ impl ClusterLoad {
         let pipeline = &mut self.pipeline;
         let has_changed = |at: usize| pipeline.take_notices(ConnectionIndex(at)).topology_changed;
         Ok(connections.map(has_changed).enumerate().filter(|it| it.1).map(|it| it.0).last())
+    }
+
+    /// Connects again with the host at this position among the addresses, which was started again.
+    ///
+    /// # Errors
+    /// It cannot be reached.
+    pub fn reconnect(&mut self, position: usize) -> Result<(), ClientError> {
+        let connection = ConnectionIndex(position);
+        if self.pipeline.is_open(connection) {
+            return Ok(());
+        }
+        self.pipeline.reconnect(connection)?;
+        subscribe(&mut self.pipeline, connection)
     }
 
     /// Waits for what is in flight; what does not come is unknown.
@@ -250,6 +259,15 @@ impl ClusterLoad {
         pipeline.poll(patience, |completion, _| take(completion))?;
         Ok(())
     }
+}
+
+/// The host of a connection is to tell of another topology.
+fn subscribe(pipeline: &mut Pipeline, connection: ConnectionIndex) -> Result<(), ClientError> {
+    let mut topic = ParameterWriter::default();
+    topic.text(TOPOLOGY_TOPIC);
+    let mut call = Call::new("@Subscribe", topic.bytes(), Instant::now());
+    call.context = NOT_A_VOTE;
+    pipeline.submit(connection, &call)
 }
 
 fn is_acknowledged(response: &Response<'_>) -> bool {

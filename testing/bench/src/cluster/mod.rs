@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -108,6 +108,16 @@ impl HostProcess {
         self.is_alive
     }
 
+    /// Whether the process has ended by itself.
+    ///
+    /// # Errors
+    /// It cannot be asked.
+    pub fn has_ended(&mut self) -> io::Result<bool> {
+        let ended = self.child.try_wait()?.is_some();
+        self.is_alive &= !ended;
+        Ok(ended)
+    }
+
     /// Ends it as `kill -9` does.
     ///
     /// # Errors
@@ -161,10 +171,11 @@ impl Drop for HostProcess {
 }
 
 /// The hosts, in the order of their numbers.
-#[derive(Debug)]
 pub struct ClusterProcesses {
     /// All that were started, those that were killed as well.
     pub hosts: Vec<HostProcess>,
+    shape: ClusterShape,
+    listed: Addresses,
 }
 
 impl ClusterProcesses {
@@ -195,7 +206,20 @@ impl ClusterProcesses {
                 Err(_) => return Err(format!("the hosts are not ready after {START_LIMIT:?}")),
             }
         }
-        Ok(ClusterProcesses { hosts })
+        Ok(ClusterProcesses { hosts, shape: shape.clone(), listed: addresses })
+    }
+
+    /// Starts the process of a host again that has ended; it is to join the others. What is given
+    /// gets whether it became ready.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn restart(&mut self, number: usize) -> io::Result<Receiver<(usize, bool)>> {
+        let (tell, told) = channel();
+        let mut command = self.shape.command(number, &self.listed);
+        command.arg("--rejoin");
+        self.hosts[number] = spawn(number, command, &self.listed, &tell)?;
+        Ok(told)
     }
 
     /// Processor time of each host so far, in seconds.

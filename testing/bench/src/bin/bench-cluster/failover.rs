@@ -11,17 +11,20 @@ use lockstep_client::{ConnectOptions, Connection};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-const HOSTS: u32 = 3;
-const PARTITIONS: usize = 3;
-const RATE_PER_S: f64 = 2000.0;
+/// Hosts of a cluster.
+pub const HOSTS: u32 = 3;
+/// And partitions.
+pub const PARTITIONS: usize = 3;
+/// Calls per second.
+pub const RATE_PER_S: f64 = 2000.0;
 /// Before the host is lost.
 const BEFORE: Duration = Duration::from_millis(700);
 /// After it.
 const AFTER: Duration = Duration::from_millis(2500);
 /// The topology is read at this interval, too, if no host reports a change.
-const WATCH_INTERVAL: Duration = Duration::from_secs(1);
+pub const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 /// How long calls in flight are waited for at the end.
-const FINISH: Duration = Duration::from_secs(1);
+pub const FINISH: Duration = Duration::from_secs(1);
 
 /// What happens to a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,9 +51,9 @@ pub fn gaps(plan: &Plan, fault: Fault, count: u32) -> Result<Vec<f64>, String> {
     Ok(gaps)
 }
 
-fn failover(plan: &Plan, fault: Fault, victim: usize) -> Result<f64, String> {
-    let text = |error: lockstep_client::ClientError| error.to_string();
-    let mut processes = ClusterProcesses::start(&ClusterShape {
+/// The cluster: default settings, on all cores.
+pub fn shape(plan: &Plan) -> ClusterShape {
+    ClusterShape {
         program: plan.server.clone(),
         hosts: HOSTS,
         kfactor: 1,
@@ -58,7 +61,12 @@ fn failover(plan: &Plan, fault: Fault, victim: usize) -> Result<f64, String> {
         partitions_per_site: 2,
         options: Vec::new(),
         cores: vec![format!("0-{}", cores() - 1); HOSTS as usize],
-    })?;
+    }
+}
+
+fn failover(plan: &Plan, fault: Fault, victim: usize) -> Result<f64, String> {
+    let text = |error: lockstep_client::ClientError| error.to_string();
+    let mut processes = ClusterProcesses::start(&shape(plan))?;
     let addresses = processes.addresses();
     let survivor = addresses[(victim + 1) % addresses.len()].clone();
     let mut connection =

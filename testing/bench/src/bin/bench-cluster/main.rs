@@ -9,6 +9,7 @@ mod half_load;
 mod latency;
 mod measure;
 mod redis;
+mod rolling;
 mod table;
 
 use clap::{Arg, ArgMatches, Command, value_parser};
@@ -38,10 +39,12 @@ pub enum Figure {
     Latency,
     /// How long a lost host is felt.
     Failover,
+    /// Rolling restarts.
+    Rolling,
 }
 
 /// The figures by the names of the option `--only`.
-const FIGURES: [(&str, Figure); 7] = [
+const FIGURES: [(&str, Figure); 8] = [
     ("leader", Figure::Leader),
     ("all-hosts", Figure::AllHosts),
     ("half-load", Figure::HalfLoad),
@@ -49,6 +52,7 @@ const FIGURES: [(&str, Figure); 7] = [
     ("write", Figure::Write),
     ("latency", Figure::Latency),
     ("failover", Figure::Failover),
+    ("rolling", Figure::Rolling),
 ];
 
 fn command() -> Command {
@@ -69,6 +73,7 @@ fn command() -> Command {
         .arg(number("busy-rate", "100000", "The same for a leader that is busy"))
         .arg(number("kills", "5", "Hosts that are killed, each in a cluster of its own"))
         .arg(number("suspensions", "3", "Hosts that are stopped by SIGSTOP, in the same way"))
+        .arg(number("rolling-restarts", "1", "Restarts of all hosts, one host after the other"))
         .arg(
             Arg::new("lockstep")
                 .long("lockstep")
@@ -101,6 +106,8 @@ pub struct Plan {
     pub kills: u32,
     /// Hosts to stop.
     pub suspensions: u32,
+    /// Rolling restarts.
+    pub rolling_restarts: u32,
     /// The server.
     pub server: PathBuf,
     /// This program.
@@ -131,6 +138,7 @@ impl Plan {
             busy_rate_per_s: f64::from(if quick { 4000 } else { number("busy-rate").max(1) }),
             kills: of("kills"),
             suspensions: of("suspensions"),
+            rolling_restarts: of("rolling-restarts"),
             server,
             own,
         })
@@ -187,6 +195,11 @@ fn run(matches: &ArgMatches) -> Result<(), String> {
     if plan.has(Figure::Failover) {
         samples.kills = failover::gaps(&plan, failover::Fault::Kill, plan.kills)?;
         samples.suspensions = failover::gaps(&plan, failover::Fault::Suspend, plan.suspensions)?;
+    }
+    if plan.has(Figure::Rolling) {
+        for _ in 0..plan.rolling_restarts {
+            samples.rolling.push(rolling::restart_all(&plan)?);
+        }
     }
     let rows = samples.rows();
     let options = plan.options();

@@ -1,6 +1,7 @@
 //! The figures as a table: what was reached beside what must and should be.
 
 use crate::half_load::AtRate;
+use crate::rolling::Rolling;
 use lockstep_bench::verdict::{Bound, Row, median, times};
 use serde_json::{Value, json};
 
@@ -88,6 +89,8 @@ pub struct Samples {
     pub kills: Vec<f64>,
     /// And after SIGSTOP.
     pub suspensions: Vec<f64>,
+    /// Rolling restarts.
+    pub rolling: Vec<Rolling>,
 }
 
 /// The median of what the ratio is in each run, since a stalled machine disturbs all its figures.
@@ -162,7 +165,34 @@ impl Samples {
                 rows.push(Row::judged(&what, (value, milliseconds), bounds, detail));
             }
         }
+        rows.extend(self.of_rolling_restarts());
         rows
+    }
+
+    /// The worst of all restarts.
+    fn of_rolling_restarts(&self) -> Vec<Row> {
+        if self.rolling.is_empty() {
+            return Vec::new();
+        }
+        let most = |of: &dyn Fn(&Rolling) -> f64| self.rolling.iter().map(of).fold(0.0, f64::max);
+        let count = self.rolling.len();
+        let took = format!("three hosts in {:.1} s", most(&|it| it.took_s));
+        let calls: fn(f64) -> String = |value| format!("{value:.0}");
+        let milliseconds: fn(f64) -> String = |value| format!("{value:.0} ms");
+        vec![
+            Row::judged(
+                &format!("rolling restart: failed calls, most of {count}"),
+                (most(&|it| it.failed), calls),
+                at_most(0.0, 0.0),
+                took,
+            ),
+            Row::judged(
+                &format!("rolling restart: longest gap, most of {count}"),
+                (most(&|it| it.gap_ms), milliseconds),
+                at_most(300.0, 50.0),
+                String::new(),
+            ),
+        ]
     }
 
     fn of_processor_time(&self) -> Vec<Row> {
@@ -247,6 +277,7 @@ impl Samples {
             "ping_us": self.ping_us, "idle_k0_us": self.idle_k0_us, "idle_k1_us": self.idle_k1_us,
             "transfers_k0_us": self.transfers_k0, "transfers_k1_us": self.transfers_k1,
             "kill_gaps_ms": self.kills, "suspension_gaps_ms": self.suspensions,
+            "rolling_restarts": self.rolling.iter().map(Rolling::json).collect::<Vec<_>>(),
         })
     }
 }
