@@ -12,6 +12,9 @@ pub const USER: &str = "postgres";
 /// Connections that it is tried with: the best of these counts.
 pub const CONNECTIONS: [usize; 8] = [1, 2, 4, 8, 16, 32, 64, 100];
 
+/// How long a server may take until it answers.
+const START_LIMIT: Duration = Duration::from_secs(30);
+
 /// The server; it stops when this is dropped.
 pub struct Postgres {
     child: Child,
@@ -35,6 +38,15 @@ pub fn find(given: Option<&Path>) -> Result<PathBuf, String> {
          folder of initdb"
             .to_string()
     })
+}
+
+/// The folder of a server, which the user who runs it owns; where its database is.
+fn make_folder(folder: &Path) -> Result<PathBuf, String> {
+    std::fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    if is_root() {
+        run(Command::new("chown").arg(USER).arg(folder))?;
+    }
+    Ok(folder.join("data"))
 }
 
 fn is_root() -> bool {
@@ -78,17 +90,54 @@ impl Postgres {
         settings: &[&str],
         core: Option<usize>,
     ) -> Result<Postgres, String> {
-        let port = free_address().map_err(|error| error.to_string())?.port();
-        let folder = folder.to_path_buf();
-        std::fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-        if is_root() {
-            run(Command::new("chown").arg(USER).arg(&folder))?;
-        }
-        let data = folder.join("data");
+        let data = make_folder(folder)?;
         run(unprivileged(&programs.join("initdb"), None)
             .args(["--auth", "trust", "--username", USER, "--no-sync", "--pgdata"])
             .arg(&data)
             .current_dir("/"))?;
+        Postgres::serve(programs, folder, settings, core)
+    }
+
+    /// Makes a replica of this server in `folder`, which is removed at the end, and starts it with
+    /// these settings, on one core if one is given. From then on this server answers a commit when
+    /// the replica has it, as its setting `synchronous_commit` says.
+    ///
+    /// # Errors
+    /// One of PostgreSQL's programs fails, or the replica does not follow.
+    pub fn start_replica(
+        &self,
+        folder: &Path,
+        settings: &[&str],
+        core: Option<usize>,
+    ) -> Result<Postgres, String> {
+        let data = make_folder(folder)?;
+        run(unprivileged(&self.programs.join("pg_basebackup"), None)
+            .args(["-h", "127.0.0.1", "-p", &self.port.to_string(), "-U", USER])
+            .args(["-R", "-X", "stream", "--checkpoint=fast", "--no-sync", "-D"])
+            .arg(&data)
+            .current_dir("/"))?;
+        let replica = Postgres::serve(&self.programs, folder, settings, core)?;
+        self.sql("ALTER SYSTEM SET synchronous_standby_names = '*'")?;
+        self.sql("SELECT pg_reload_conf()")?;
+        let patience = Instant::now() + START_LIMIT;
+        while self.sql("SELECT sync_state FROM pg_stat_replication")? != "sync" {
+            if Instant::now() > patience {
+                return Err("the replica of PostgreSQL does not follow".to_string());
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Ok(replica)
+    }
+
+    /// Starts a server for the database that is in `folder`.
+    fn serve(
+        programs: &Path,
+        folder: &Path,
+        settings: &[&str],
+        core: Option<usize>,
+    ) -> Result<Postgres, String> {
+        let port = free_address().map_err(|error| error.to_string())?.port();
+        let (folder, data) = (folder.to_path_buf(), folder.join("data"));
         let mut command = unprivileged(&programs.join("postgres"), core);
         command.arg("-D").arg(&data).args(["-p", &port.to_string(), "-k"]).arg(&folder);
         command.args(["-c", "listen_addresses=127.0.0.1"]);
@@ -96,7 +145,7 @@ impl Postgres {
         command.current_dir("/").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let child = command.spawn().map_err(|error| format!("{command:?}: {error}"))?;
         let postgres = Postgres { child, folder, programs: programs.to_path_buf(), port };
-        let patience = Instant::now() + Duration::from_secs(30);
+        let patience = Instant::now() + START_LIMIT;
         while let Err(error) = postgres.sql("SELECT 1") {
             if Instant::now() > patience {
                 return Err(format!("PostgreSQL does not answer: {error}"));
@@ -117,6 +166,13 @@ impl Postgres {
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))
+    }
+
+    /// The command line of `pgbench`, to which options are added.
+    pub fn bench(&self) -> Command {
+        let mut command = Command::new(self.programs.join("pgbench"));
+        command.args(["-h", "127.0.0.1", "-p", &self.port.to_string(), "-U", USER, "-n"]);
+        command
     }
 
     /// A client's command line, to which statements are added.

@@ -8,6 +8,7 @@ mod failover;
 mod half_load;
 mod latency;
 mod measure;
+mod postgres;
 mod redis;
 mod rolling;
 mod table;
@@ -189,6 +190,7 @@ fn run(matches: &ArgMatches) -> Result<(), String> {
         }
         if plan.has(Figure::Write) {
             samples.redis_cpu_us.extend(redis::cpu_us_per_write(&plan)?);
+            samples.postgres_cpu_us.extend(postgres::cpu_us_per_write(&plan)?);
         }
         eprintln!("repeat {repeat} of {}: done", plan.repeats);
     }

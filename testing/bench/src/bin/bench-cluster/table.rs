@@ -75,6 +75,8 @@ pub struct Samples {
     pub write_cpu_us: Vec<f64>,
     /// The same of Redis.
     pub redis_cpu_us: Vec<f64>,
+    /// The same of PostgreSQL.
+    pub postgres_cpu_us: Vec<f64>,
     /// Median latency of a server that does nothing.
     pub ping_us: Vec<f64>,
     /// Median latency of a vote, K = 0.
@@ -224,6 +226,12 @@ impl Samples {
                 at_most(1.0, 0.5),
                 ("here", "Redis"),
             ),
+            ratio(
+                "processor time a write, K = 1 / PostgreSQL, a replica, remote_apply",
+                (of(&self.write_cpu_us), of(&self.postgres_cpu_us)),
+                at_most(1.0, 0.5),
+                ("here", "PostgreSQL"),
+            ),
         ];
         rows.extend(spread.into_iter().flatten());
         rows
@@ -274,6 +282,7 @@ impl Samples {
             "to_leader_us": self.to_leader_us, "to_other_us": self.to_other_us,
             "half_load": runs(&self.half_load), "fixed_rate": runs(&self.fixed_rate),
             "write_cpu_us": self.write_cpu_us, "redis_cpu_us": self.redis_cpu_us,
+            "postgres_cpu_us": self.postgres_cpu_us,
             "ping_us": self.ping_us, "idle_k0_us": self.idle_k0_us, "idle_k1_us": self.idle_k1_us,
             "transfers_k0_us": self.transfers_k0, "transfers_k1_us": self.transfers_k1,
             "kill_gaps_ms": self.kills, "suspension_gaps_ms": self.suspensions,
