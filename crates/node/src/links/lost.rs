@@ -5,10 +5,10 @@ use super::follower_logs::FollowerLogs;
 use super::peer::Peer;
 use super::{Formed, Links, SiteLogs};
 use crate::message::Envelope;
-use lockstep_cluster::{HostState, Outgoing};
+use lockstep_cluster::{Copy, HostState, Outgoing, PartitionState};
 use lockstep_host::hand_over::PlannedMove;
 use lockstep_host::placement::{ClusterPlacement, Placement};
-use lockstep_types::HostId;
+use lockstep_types::{HostId, PartitionId};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -98,10 +98,18 @@ impl Links {
         {
             let placement = ClusterPlacement::of_state(state);
             // Each copy begins where its log ends: nobody has opened an epoch of it since all took
-            // part again. A witness or a host without copies may have been lost
-            // or have joined meanwhile.
-            let resumed_in = state.hosts[&self.membership.host].up_since;
-            if state.partitions.iter().any(|partition| partition.epoch != resumed_in) {
+            // part again, which waits for the report of each copy in sync. Other hosts may be ahead
+            // with partitions that have no copy here. A witness or a host without copies may have
+            // been lost or have joined meanwhile.
+            let own = self.membership.host;
+            let resumed_in = state.hosts[&own].up_since;
+            let is_own = |copies: &[Copy]| copies.iter().any(|copy| copy.host == own);
+            let is_lost = |(number, partition): (PartitionId, &PartitionState)| {
+                let has_log = self.waiting_logs.contains_key(&number);
+                let is_other = is_own(&partition.copies) != has_log || is_own(&partition.learning);
+                partition.epoch != resumed_in && is_other
+            };
+            if (0..).map(PartitionId).zip(&state.partitions).any(is_lost) {
                 return Err(
                     "a host was lost while the cluster started: stop all hosts, and start \
                             all of them again"
