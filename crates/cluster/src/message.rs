@@ -228,7 +228,7 @@ mod tests {
             internal_address: "b".into(),
             client_address: "c".into(),
             admin_address: "d".into(),
-            directory: "d".into(),
+            directory: "f".into(),
             placement_group: "e".into(),
             release: 1,
         };

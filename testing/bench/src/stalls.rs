@@ -9,6 +9,7 @@
 //! slow by itself delays no ticker, and its slow calls stay ([`disturbances`], [`undisturbed`]).
 
 use clap::{Arg, ArgMatches, value_parser};
+use serde_json::{Value, json};
 use std::io::{self, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -63,6 +64,15 @@ impl Undisturbed {
     /// Whether enough calls are left for the percentile to count.
     pub fn counts(&self) -> bool {
         1.0 - self.set_aside >= LEAST_SHARE_LEFT
+    }
+
+    /// All of it.
+    pub fn json(&self) -> Value {
+        json!({
+            "p99_us": self.p99_us, "counts": self.counts(), "set_aside": self.set_aside,
+            "stalled": self.stalled, "stalled_us": self.stalled_us,
+            "longest_stall_us": self.longest_us,
+        })
     }
 }
 

@@ -156,7 +156,8 @@ impl HostProcess {
         peak_resident_bytes_of(&self.id().to_string())
     }
 
-    fn last_words(&self) -> String {
+    /// The last lines of its log.
+    pub fn last_words(&self) -> String {
         let logged = self.logged.lock().map(|lines| Vec::from(lines.clone()));
         logged.unwrap_or_default().join("\n")
     }

@@ -67,17 +67,7 @@ pub fn restart_all(plan: &Plan) -> Result<Rolling, String> {
     loaded.run_for(QUIET)?;
     let begun = Instant::now();
     for victim in 0..HOSTS as usize {
-        let other = processes.hosts[(victim + 1) % HOSTS as usize].admin.to_string();
-        let stop = std::thread::spawn(move || stop_host(&other, victim));
-        loaded.run_until("stops", || {
-            processes.hosts[victim].has_ended().map_err(|error| error.to_string())
-        })?;
-        stop.join().map_err(|_| "the thread that stops a host has ended".to_string())??;
-        let ready = processes.restart(victim).map_err(|error| error.to_string())?;
-        loaded
-            .run_until("is ready", || Ok(ready.try_recv().is_ok_and(|(_, is_ready)| is_ready)))?;
-        loaded.load.reconnect(victim).map_err(text)?;
-        loaded.await_copies()?;
+        loaded.restart(&mut processes, victim)?;
     }
     let took_s = begun.elapsed().as_secs_f64();
     loaded.run_for(QUIET)?;
@@ -114,6 +104,28 @@ impl Loaded {
         Ok(())
     }
 
+    /// Stops a host in order and starts it again; it has its copies when this returns.
+    fn restart(&mut self, processes: &mut ClusterProcesses, victim: usize) -> Result<(), String> {
+        let other = processes.hosts[(victim + 1) % HOSTS as usize].admin.to_string();
+        let mut stop = Some(std::thread::spawn(move || stop_host(&other, victim)));
+        self.run_until(&format!("host {victim} has not stopped"), || {
+            if let Some(stop) = stop.take_if(|stop| stop.is_finished()) {
+                stop.join().map_err(|_| "the thread that stops a host has ended".to_string())??;
+            }
+            let has_ended = processes.hosts[victim].has_ended();
+            has_ended.map(|it| it && stop.is_none()).map_err(|error| error.to_string())
+        })?;
+        let ready = processes.restart(victim).map_err(|error| error.to_string())?;
+        let host = &processes.hosts[victim];
+        self.run_until(&format!("host {victim} is not ready"), || match ready.try_recv() {
+            Ok((_, false)) => Err(format!("host {victim} did not start: {}", host.last_words())),
+            Ok((_, true)) => Ok(true),
+            Err(_) => Ok(false),
+        })?;
+        self.load.reconnect(victim).map_err(|error| error.to_string())?;
+        self.await_copies()
+    }
+
     fn run_for(&mut self, duration: Duration) -> Result<(), String> {
         let begun = Instant::now();
         while begun.elapsed() < duration {
@@ -122,7 +134,7 @@ impl Loaded {
         Ok(())
     }
 
-    /// Calls go on until a host has done what it is to do.
+    /// Calls go on until something is done; `what` says what is wrong if it never is.
     fn run_until(
         &mut self,
         what: &str,
@@ -131,7 +143,7 @@ impl Loaded {
         let begun = Instant::now();
         while !is_done()? {
             if begun.elapsed() > STEP_LIMIT {
-                return Err(format!("no host {what} within {STEP_LIMIT:?}"));
+                return Err(format!("{what} after {STEP_LIMIT:?}"));
             }
             self.step()?;
         }

@@ -211,13 +211,6 @@ pub fn render(rows: &[Row]) -> String {
     align(&lines, |column| matches!(column, 1..=3 | 5))
 }
 
-fn undisturbed_json(of: &Undisturbed) -> Value {
-    json!({
-        "p99_us": of.p99_us, "counts": of.counts(), "calls_set_aside": of.set_aside,
-        "stalled": of.stalled, "stalled_us": of.stalled_us, "longest_stall_us": of.longest_us,
-    })
-}
-
 /// Rows, samples and options as JSON.
 pub fn json(rows: &[Row], samples: &Samples, options: &[(&str, String)]) -> Value {
     let row = |row: &Row| {
@@ -230,7 +223,7 @@ pub fn json(rows: &[Row], samples: &Samples, options: &[(&str, String)]) -> Valu
         let sample = |s: &Sample| {
             json!({
                 "throughput_per_s": s.throughput_per_s, "cpu_us": s.cpu_us, "p99_us": s.p99_us,
-                "undisturbed": s.undisturbed.as_ref().map(undisturbed_json),
+                "undisturbed": s.undisturbed.as_ref().map(Undisturbed::json),
             })
         };
         samples.iter().map(sample).collect()

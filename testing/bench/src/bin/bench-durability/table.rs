@@ -5,6 +5,7 @@ use crate::mixed::MixedReplay;
 use crate::recovery::{Recovery, SnapshotSpeed};
 use crate::under_load::UnderLoad;
 use lockstep_bench::report::grouped;
+use lockstep_bench::stalls::Undisturbed;
 use lockstep_bench::verdict::{Bound, Row, median, report_json, times};
 use serde_json::{Value, json};
 
@@ -286,12 +287,7 @@ fn recovery_json(recovery: &Recovery) -> Value {
 }
 
 fn under_load_json(sample: &UnderLoad) -> Value {
-    let undisturbed = sample.undisturbed.map(|of| {
-        json!({
-            "p99_us": of.p99_us, "counts": of.counts(), "calls_set_aside": of.set_aside,
-            "stalled_us": of.stalled_us, "longest_stall_us": of.longest_us,
-        })
-    });
+    let undisturbed = sample.undisturbed.as_ref().map(Undisturbed::json);
     json!({
         "without_per_s": sample.without_per_s, "with_per_s": sample.with_per_s,
         "share": sample.share, "p99_without_us": sample.p99_without_us, "p99_us": sample.p99_us,

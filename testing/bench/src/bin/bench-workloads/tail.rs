@@ -89,12 +89,7 @@ impl Tail {
 
     /// All of it.
     pub fn json(&self) -> Value {
-        let left = self.undisturbed.map(|left| {
-            json!({
-                "p99_us": left.p99_us, "set_aside": left.set_aside,
-                "stalled_us": left.stalled_us, "longest_stall_us": left.longest_us,
-            })
-        });
+        let left = self.undisturbed.as_ref().map(Undisturbed::json);
         json!({
             "per_s": self.per_s, "p50_us": self.p50_us, "p99_us": self.p99_us,
             "busy": self.busy, "undisturbed": left,
