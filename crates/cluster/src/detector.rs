@@ -242,14 +242,26 @@ impl Detector {
 
     /// Whether this host and another one hear each other.
     pub fn is_connected(&self, host: HostId, now_us: u64) -> bool {
+        self.heard_within(host, self.options.suspect_after_us, now_us)
+    }
+
+    /// Whether this host and a majority of the voters have heard each other within half the time
+    /// of a suspicion. A host that is cut off from all others finds the first of them silent up to
+    /// a heartbeat before the next one, and is still connected with a majority at that moment.
+    pub fn hears_majority_lately(&self, voters: &[HostId], now_us: u64) -> bool {
+        let limit_us = self.options.suspect_after_us / 2;
+        let heard = voters.iter().filter(|host| self.heard_within(**host, limit_us, now_us));
+        2 * heard.count() > voters.len()
+    }
+
+    fn heard_within(&self, host: HostId, limit_us: u64, now_us: u64) -> bool {
         let Some(peer) = self.peers.get(&host) else { return host == self.host };
-        let Options { suspect_after_us, heartbeat_interval_us, .. } = self.options;
         let within = |at_us: Option<u64>, limit_us: u64| {
             at_us.is_some_and(|at_us| now_us.saturating_sub(at_us) <= limit_us)
         };
-        let heard = within(peer.newest.map(|(_, came_us)| came_us), suspect_after_us);
+        let heard = within(peer.newest.map(|(_, came_us)| came_us), limit_us);
         // An answer is older by the interval in which it waits for the next heartbeat.
-        let answered = within(peer.answered_us, suspect_after_us + heartbeat_interval_us);
+        let answered = within(peer.answered_us, limit_us + self.options.heartbeat_interval_us);
         heard && answered && peer.clock_off_us.is_none()
     }
 
