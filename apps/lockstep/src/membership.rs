@@ -1,7 +1,10 @@
 //! The options of `start` that make a host one of a cluster, and those of `witness`.
 
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
-use lockstep_node::links::{ClusterMembership, ClusterTerms, KFACTOR_MAX, WITNESSES_MAX};
+use lockstep_node::links::{
+    ClusterMembership, ClusterTerms, DEFAULT_PLACEMENT_GROUP, KFACTOR_MAX, WITNESSES_MAX,
+    check_placement_group,
+};
 use lockstep_node::log::directory::SeveralHosts;
 use lockstep_node::options::Options;
 use lockstep_types::HostId;
@@ -57,7 +60,7 @@ pub fn addresses(resolve: fn(&str) -> Result<SocketAddr, String>) -> [Arg; 2] {
 }
 
 /// The options of a host.
-pub fn arguments() -> [Arg; 4] {
+pub fn arguments() -> [Arg; 5] {
     [
         hosts().requires("peers").help(
             "Number of hosts of the cluster, without the witness [default: as many as --peers \
@@ -80,7 +83,22 @@ pub fn arguments() -> [Arg; 4] {
              With its own one it joins when the cluster goes on without it, and else starts with \
              what it has",
         ),
+        Arg::new("group")
+            .long("group")
+            .value_name("NAME")
+            .default_value(DEFAULT_PLACEMENT_GROUP)
+            .value_parser(placement_group)
+            .requires("peers")
+            .help(
+                "The placement group of this host. Hosts of one group may fail together, such as \
+                 those of a rack: the copies of a partition are at hosts of different groups where \
+                 that can be had",
+            ),
     ]
+}
+
+fn placement_group(name: &str) -> Result<String, String> {
+    check_placement_group(name).map(|()| name.to_string())
 }
 
 /// The addresses of all members, and which of them is that of this process.
@@ -150,6 +168,7 @@ pub fn read(
         addresses,
         terms,
         rejoins: arguments.get_flag("rejoin"),
+        placement_group: arguments.get_one::<String>("group").expect("it has a default").clone(),
         reservation: None,
     }))
 }
@@ -184,6 +203,7 @@ pub fn read_witness(
         addresses,
         terms: ClusterTerms::of_witness(hosts, options),
         rejoins: false,
+        placement_group: DEFAULT_PLACEMENT_GROUP.to_string(),
         reservation: None,
     })
 }

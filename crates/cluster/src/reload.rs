@@ -4,7 +4,7 @@
 
 use crate::command::Command;
 use crate::options::Options;
-use crate::state::{ClusterState, Copy};
+use crate::state::{ClusterState, Copy, PartitionState};
 use lockstep_types::{HostId, PartitionId, ThreadId};
 use std::collections::BTreeMap;
 
@@ -21,6 +21,14 @@ impl ClusterState {
         let sites = self.copies_by_site(copy.host);
         let room = u32::from(self.shape.partitions_per_site);
         lacks && !is_there && sites.get(copy.thread.index()).is_some_and(|count| *count < room)
+    }
+
+    /// Number of a partition's copies at hosts of the placement group of a host, those that are
+    /// being loaded included.
+    fn copies_in_group_of(&self, partition: PartitionId, host: HostId) -> usize {
+        let group = |host: HostId| self.hosts.get(&host).map(|it| &it.description.placement_group);
+        let PartitionState { copies, learning, .. } = &self.partitions[partition.index()];
+        copies.iter().chain(learning).filter(|copy| group(copy.host) == group(host)).count()
     }
 
     /// Where a partition that lacks a copy could have one: at each host that is up with data and
@@ -82,7 +90,9 @@ impl Reloads {
         wait.tries += 1;
         wait.due_us = now_us + pause_us(wait.tries);
         let count_at = |copy: &Copy| state.copies_by_site(copy.host).iter().sum::<u32>();
-        let copy = places.into_iter().min_by_key(|copy| (count_at(copy), copy.host))?;
+        let in_group = |copy: &Copy| state.copies_in_group_of(partition, copy.host);
+        let rank = |copy: &Copy| (in_group(copy), count_at(copy), copy.host);
+        let copy = places.into_iter().min_by_key(rank)?;
         let incarnation = state.hosts[&copy.host].incarnation;
         let epoch = state.partitions[partition.index()].epoch;
         Some(Command::BeginLoading { partition, copy, incarnation, epoch })

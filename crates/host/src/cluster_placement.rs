@@ -5,14 +5,31 @@ use lockstep_cluster::{ClusterState, Epoch, HostState, PartitionState, Refusal, 
 use lockstep_types::{HostId, ThreadId};
 
 impl ClusterPlacement {
-    /// The placement with which a cluster begins: it follows from the shape alone, so that a host
-    /// has it before it is connected.
+    /// The placement with which a cluster begins whose hosts are all of one placement group: it
+    /// follows from the shape alone, so that a host has it before it is connected.
     ///
     /// # Errors
     /// The copies of partitions cannot be spread evenly; the text says which values could.
     pub fn first(shape: &Shape) -> Result<ClusterPlacement, Refusal> {
-        let groups = vec![""; shape.hosts as usize];
-        let partitions = lockstep_cluster::first_placement(shape, &groups)?;
+        ClusterPlacement::first_in_groups(shape, &vec![""; shape.hosts as usize])
+    }
+
+    /// The placement with which a cluster began that is formed: that of its first epoch, which
+    /// follows from the shape and the placement groups of the hosts.
+    ///
+    /// # Panics
+    /// It is not formed.
+    pub fn first_of_state(state: &ClusterState) -> ClusterPlacement {
+        assert!(state.is_formed(), "a cluster has a placement once it is formed");
+        let group = |host| state.hosts[&HostId(host)].description.placement_group.as_str();
+        let groups: Vec<&str> = (0..state.shape.hosts).map(group).collect();
+        ClusterPlacement::first_in_groups(&state.shape, &groups)
+            .expect("a cluster whose copies cannot be spread is not formed")
+    }
+
+    /// `groups` has the placement group of each host, by number.
+    fn first_in_groups(shape: &Shape, groups: &[&str]) -> Result<ClusterPlacement, Refusal> {
+        let partitions = lockstep_cluster::first_placement(shape, groups)?;
         Ok(ClusterPlacement {
             hosts: shape.hosts,
             sites: shape.sites_per_host,

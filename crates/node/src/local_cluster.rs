@@ -1,6 +1,6 @@
 //! Several hosts of one cluster in this process, on loopback: for tests and demonstrations.
 
-use crate::links::{ClusterMembership, ClusterTerms};
+use crate::links::{ClusterMembership, ClusterTerms, DEFAULT_PLACEMENT_GROUP};
 use crate::server::{Server, ServerConfiguration};
 use lockstep_types::HostId;
 use socket2::{Domain, Socket, Type};
@@ -37,6 +37,7 @@ pub fn members_and_witness(
         addresses: reserved.iter().map(ReservedPort::address).collect(),
         terms: ClusterTerms::of_witness(hosts, &configuration().options),
         rejoins: false,
+        placement_group: DEFAULT_PLACEMENT_GROUP.to_string(),
         reservation: reserved.last().map(|port| Arc::clone(&port.socket)),
     };
     Ok((members_at(&reserved, (hosts, kfactor), configuration), witness))
@@ -56,8 +57,14 @@ fn members_at(
         let addresses = addresses.clone();
         let reservation = Some(Arc::clone(&reserved[host as usize].socket));
         let host = HostId(host);
-        configuration.cluster =
-            Some(ClusterMembership { host, addresses, terms, rejoins: false, reservation });
+        configuration.cluster = Some(ClusterMembership {
+            host,
+            addresses,
+            terms,
+            rejoins: false,
+            placement_group: DEFAULT_PLACEMENT_GROUP.to_string(),
+            reservation,
+        });
         configuration
     };
     (0..hosts).map(member).collect()

@@ -5,7 +5,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use lockstep_client::{ConnectOptions, Connection, ParameterWriter};
 use lockstep_types::{Status, Value};
 use serde_json::json;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -39,6 +39,8 @@ pub struct Host {
     pub admin: String,
     /// `host`, or `witness`, which has a vote and no partitions.
     pub role: String,
+    /// Hosts of one placement group may fail together.
+    pub group: String,
 }
 
 impl Host {
@@ -140,8 +142,8 @@ fn host(row: &[Value]) -> Option<Host> {
         Some(Value::Text(text)) => text.to_string(),
         _ => String::new(),
     };
-    let [name, state, client, admin, role] = [0, 1, 2, 3, 4].map(text);
-    Some(Host { id: *id, name, state, client, admin, role })
+    let [name, state, client, admin, role, group] = [0, 1, 2, 3, 4, 5].map(text);
+    Some(Host { id: *id, name, state, client, admin, role, group })
 }
 
 fn partition(row: &[Value]) -> Option<Partition> {
@@ -191,6 +193,7 @@ fn as_json(cluster: &Cluster) -> String {
             "client": host.client,
             "admin": host.admin,
             "role": host.role,
+            "group": host.group,
         })
     };
     let partition = |partition: &Partition| {
@@ -227,25 +230,34 @@ fn as_text(cluster: &Cluster) -> String {
         let numbers = partitions.iter().filter(|partition| is_in(partition));
         numbers.map(|partition| partition.id.to_string()).collect::<Vec<_>>().join(" ")
     };
-    let mut line = |id: &str, texts: [&str; 4], leads: &str, follows: &str| {
-        let [name, state, client, lag] = texts;
-        let shown =
-            format!("{id:>4}  {name:<20} {state:<8} {client:<22} {lag:>10}  {leads:<16} {follows}");
+    // One group of all hosts is none.
+    let groups: BTreeSet<&str> = hosts.iter().map(|host| host.group.as_str()).collect();
+    let longest = groups.iter().map(|group| group.len()).max().unwrap_or(0).max("group".len());
+    let grouped = |group: &str| match groups.len() {
+        0 | 1 => String::new(),
+        _ => format!("{group:<longest$} "),
+    };
+    let mut line = |id: &str, texts: [&str; 5], leads: &str, follows: &str| {
+        let [name, group, state, client, lag] = texts;
+        let group = grouped(group);
+        let shown = format!(
+            "{id:>4}  {name:<20} {group}{state:<8} {client:<22} {lag:>10}  {leads:<16} {follows}"
+        );
         out += shown.trim_end();
         out.push('\n');
     };
-    line("host", ["name", "state", "client port", "lag"], "leads", "follows");
+    line("host", ["name", "group", "state", "client port", "lag"], "leads", "follows");
     for host in hosts {
-        let Host { id, name, state, client, .. } = host;
+        let Host { id, name, group, state, client, .. } = host;
         if host.is_witness() {
-            line(&id.to_string(), [name, state, "(witness)", ""], "", "");
+            line(&id.to_string(), [name, group, state, "(witness)", ""], "", "");
             continue;
         }
         let leads = listed(&|partition| partition.leader == *id);
         let follows = listed(&|partition| partition.followers.contains(id));
         let lags = partitions.iter().filter_map(|partition| partition.lag_bytes.get(id));
         let lag = lags.max().map_or(String::new(), |bytes| format!("{bytes} B"));
-        line(&id.to_string(), [name, state, client, &lag], &leads, &follows);
+        line(&id.to_string(), [name, group, state, client, &lag], &leads, &follows);
     }
     let unavailable = listed(&|partition| partition.state == "unavailable");
     if !unavailable.is_empty() {
@@ -258,7 +270,8 @@ fn as_text(cluster: &Cluster) -> String {
 impl Host {
     pub fn example(id: i64, state: &str) -> Host {
         let (name, client, admin) = Default::default();
-        Host { id, name, state: state.to_string(), client, admin, role: "host".to_string() }
+        let (role, group) = ("host".to_string(), "0".to_string());
+        Host { id, name, state: state.to_string(), client, admin, role, group }
     }
 }
 

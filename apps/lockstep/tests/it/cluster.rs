@@ -164,6 +164,29 @@ fn a_killed_host_is_down_and_the_hosts_with_copies_lead_its_partitions() {
     }
 }
 
+#[test]
+fn copies_are_in_the_placement_groups_that_hosts_are_started_with() {
+    let groups = ["east", "east", "west", "west"];
+    let cluster = Cluster::new(groups.len(), COPIES);
+    let start = |(number, group): (usize, &&str)| cluster.spawn_in(number, &["--group", group]);
+    let hosts: Vec<Host> = groups.iter().enumerate().map(start).collect();
+    let hosts: Vec<Host> = hosts.into_iter().map(Host::ready).collect();
+    let shown = shown(&hosts[3]);
+    for partition in shown["partitions"].as_array().expect("a list") {
+        let at = |host: &serde_json::Value| groups[host.as_u64().expect("a number") as usize];
+        assert_ne!(at(&partition["leader"]), at(&partition["followers"][0]), "{shown}");
+    }
+    for (number, group) in groups.iter().enumerate() {
+        assert_eq!(shown["hosts"][number]["group"], *group, "{shown}");
+    }
+    let table = lockstep(&["admin", "cluster", "--server", &hosts[0].admin()], "");
+    let lines = text(&table.stdout);
+    let has = |what: &[&str]| lines.lines().any(|line| what.iter().all(|it| line.contains(it)));
+    assert!(has(&["name", "group", "state"]) && has(&["west", " up "]), "{lines}");
+    let refused = lockstep(&["start", "--group", "a b"], "");
+    assert!(text(&refused.stderr).contains("placement group has ' '"), "{refused:?}");
+}
+
 /// A start reports which hosts are missing and why, and ends when its time is over.
 #[test]
 fn a_start_names_the_hosts_that_it_waits_for() {

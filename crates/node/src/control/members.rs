@@ -25,6 +25,7 @@ struct Shown {
     client: String,
     admin: String,
     role: &'static str,
+    group: String,
 }
 
 /// Appends the tables: the cluster, its hosts, its partitions. Returns their number.
@@ -73,9 +74,10 @@ fn write_hosts(out: &mut Vec<u8>, facts: &HostFacts) {
         ("CLIENT", SqlType::Varchar),
         ("ADMIN", SqlType::Varchar),
         ("ROLE", SqlType::Varchar),
+        ("PLACEMENT_GROUP", SqlType::Varchar),
     ]);
     let mut table = TableBuilder::begin(out, &schema);
-    for Shown { host, name, state, client, admin, role } in hosts(facts) {
+    for Shown { host, name, state, client, admin, role, group } in hosts(facts) {
         let row = [
             Datum::Int(host.0.into()),
             Datum::Text(&name),
@@ -83,6 +85,7 @@ fn write_hosts(out: &mut Vec<u8>, facts: &HostFacts) {
             Datum::Text(&client),
             Datum::Text(&admin),
             Datum::Text(role),
+            Datum::Text(&group),
         ];
         table.row(&schema, &row);
     }
@@ -100,6 +103,7 @@ fn hosts(facts: &HostFacts) -> Vec<Shown> {
             client: facts.reachable(facts.client_address).to_string(),
             admin: facts.reachable(facts.admin_address).to_string(),
             role: HOST,
+            group: facts.placement_group.clone(),
         }];
     };
     let is_loading = |host: HostId| {
@@ -119,6 +123,7 @@ fn hosts(facts: &HostFacts) -> Vec<Shown> {
             true => WITNESS,
             false => HOST,
         },
+        group: record.description.placement_group.clone(),
     };
     state.hosts.values().map(shown).collect()
 }

@@ -53,7 +53,7 @@ fn properties(facts: &HostFacts, catalog_version: u64) -> Vec<(&'static str, Str
         ("UPTIME", uptime_text(uptime)),
         ("LAST_UPDATECORE_DURATION", "0".to_string()),
         ("LOG4JPORT", "0".to_string()),
-        ("PLACEMENTGROUP", "0".to_string()),
+        ("PLACEMENTGROUP", facts.placement_group.clone()),
         ("PARTITIONGROUP", "0".to_string()),
         ("VOLTDBROOT", facts.data_disk.as_ref().map_or_else(none, |disk| disk.shown(""))),
         ("FULLCLUSTERSIZE", facts.placement().host_count().to_string()),

@@ -23,8 +23,35 @@ pub struct ClusterMembership {
     /// It joins a cluster that runs, in place of a host that is lost, and takes part in no new one.
     /// One with a directory that the cluster needs starts with that all the same.
     pub rejoins: bool,
+    /// Its placement group: hosts of one group may fail together, such as those of a rack, and
+    /// copies of a partition are at hosts of different groups where that can be had.
+    pub placement_group: String,
     /// Keeps other sockets from the port of this host until it listens there; in tests.
     pub reservation: Option<Arc<Socket>>,
+}
+
+/// The placement group of hosts that name none.
+pub const DEFAULT_PLACEMENT_GROUP: &str = "0";
+
+/// The most bytes of the name of a placement group.
+pub const PLACEMENT_GROUP_BYTES_MAX: usize = 64;
+
+/// Whether a text can be the name of a placement group.
+///
+/// # Errors
+/// It is empty, too long, or has characters that do not print.
+pub fn check_placement_group(name: &str) -> Result<(), String> {
+    let (bytes, limit) = (name.len(), PLACEMENT_GROUP_BYTES_MAX);
+    if bytes == 0 || bytes > limit {
+        return Err(format!("the name of a placement group has 1 to {limit} bytes, not {bytes}"));
+    }
+    match name.chars().find(|character| character.is_control() || character.is_whitespace()) {
+        Some(character) => Err(format!(
+            "the name of a placement group has {character:?}: letters, digits and punctuation \
+             are allowed"
+        )),
+        None => Ok(()),
+    }
 }
 
 impl ClusterMembership {
@@ -61,6 +88,7 @@ impl ClusterMembership {
         assert_eq!(sites, configuration.sites, "the terms are those of the host");
         let each = configuration.options.partitions_per_site.to_u32();
         assert_eq!(partitions_per_site, each, "the terms are those of the host");
+        check_placement_group(&self.placement_group)?;
         durable::check_directory(configuration.data.as_ref(), &self.terms)
     }
 

@@ -17,6 +17,7 @@ impl Links {
     /// Carries out what the control plane has decided.
     pub(super) fn attend_to_members(&mut self) -> io::Result<()> {
         self.members.tick();
+        self.place_first();
         if self.formed.is_some() && self.members.is_joining() && self.agrees_with_all() {
             self.members.propose_host_up();
         }
@@ -136,6 +137,21 @@ impl Links {
         self.begin_copies()?;
         let (placement, logs) = (self.facts.placement(), std::mem::take(&mut self.led_logs));
         Ok(Formed { placement, logs })
+    }
+
+    /// A new cluster is formed: the placement groups of all hosts are known now, from which the
+    /// first placement follows.
+    fn place_first(&mut self) {
+        let is_new = self.formed.is_some() && self.membership.terms.placement_groups;
+        let state = self.members.state().filter(|state| is_new && state.is_formed());
+        let begins_elsewhere = self.members.is_restored() || self.members.has_joined();
+        if let Some(state) = state.filter(|_| !begins_elsewhere) {
+            let first = ClusterPlacement::first_of_state(state);
+            let first = Placement::of_cluster(self.membership.host, &first);
+            if first.epoch() == self.facts.placement().epoch() {
+                self.facts.set_first_placement(first);
+            }
+        }
     }
 
     /// The placement is known with which the host begins.

@@ -108,7 +108,7 @@ impl Membership {
                 client_address: reachable(facts.client_address),
                 admin_address: reachable(facts.admin_address),
                 directory: raft.directory.clone(),
-                placement_group: String::new(),
+                placement_group: membership.placement_group.clone(),
                 release: RELEASE,
             },
             incarnation: Incarnation(

@@ -31,7 +31,7 @@ mod terms;
 mod watch;
 mod witness;
 
-pub use configuration::ClusterMembership;
+pub use configuration::{ClusterMembership, DEFAULT_PLACEMENT_GROUP, check_placement_group};
 pub use lockstep_link::ClusterId;
 pub(crate) use placement::first_placement;
 pub(crate) use shared::SharedLinks;

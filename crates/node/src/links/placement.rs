@@ -1,10 +1,10 @@
-//! The placement with which a cluster begins.
+//! The placement with which a cluster begins, as far as a host knows it before it is connected.
 
 use super::ClusterTerms;
 use lockstep_host::placement::ClusterPlacement;
 
-/// The placement with which a cluster begins: it follows from the terms alone, so that a host has
-/// it before it is connected.
+/// The placement with which a cluster begins whose hosts are all of one placement group: it follows
+/// from the terms alone, so that a host has it before it is connected.
 ///
 /// # Errors
 /// The copies of partitions cannot be spread evenly; the text says which values could.

@@ -11,7 +11,8 @@ const CREATED: &str = "created_ms=";
 /// Before the number of the placement that the host goes by.
 const PLACEMENT: &str = "placement=";
 /// What a witness has none of, and so is not compared with it.
-const OF_HOSTS_ALONE: [&str; 4] = ["sites", "partitions_per_site", "kfactor", "follower_reads"];
+const OF_HOSTS_ALONE: [&str; 5] =
+    ["sites", "partitions_per_site", "kfactor", "follower_reads", "placement_groups"];
 /// The line of a witness in place of the number of sites.
 const NO_SITES: &str = "sites=0";
 /// The name of what is kept, and its value where nothing is.
@@ -47,6 +48,8 @@ pub struct ClusterTerms {
     pub times_ms: [u64; 3],
     /// Copies answer reads.
     pub follower_reads: bool,
+    /// Each host names its placement group; else none does.
+    pub placement_groups: bool,
     /// Whether hosts keep their data, and how.
     pub durability: Option<Durability>,
 }
@@ -70,6 +73,7 @@ impl ClusterTerms {
             kfactor,
             times_ms: [heartbeat_interval_ms.get(), suspect_after_ms.get(), lease_ms.get()],
             follower_reads: options.follower_reads.is_on(),
+            placement_groups: false,
             durability: None,
         }
     }
@@ -108,7 +112,7 @@ impl ClusterTerms {
 
     fn fields(&self) -> Vec<(&'static str, String)> {
         let [heartbeat_interval_ms, suspect_after_ms, lease_ms] = self.times_ms;
-        let numbers: [(&'static str, u64); 9] = [
+        let numbers: [(&'static str, u64); 10] = [
             ("witnesses", self.witnesses.into()),
             ("hosts", self.hosts.into()),
             ("sites", self.sites.into()),
@@ -118,6 +122,7 @@ impl ClusterTerms {
             ("suspect_after_ms", suspect_after_ms),
             ("lease_ms", lease_ms),
             ("follower_reads", self.follower_reads.into()),
+            ("placement_groups", self.placement_groups.into()),
         ];
         let kept = self.durability.map_or(IN_MEMORY.to_string(), |kept| kept.to_string());
         let numbers = numbers.into_iter().map(|(name, number)| (name, number.to_string()));

@@ -4,8 +4,8 @@ use super::checks::check_partition_count;
 use super::{ServerConfiguration, Wiring, end_host_after};
 use crate::assembly::{Gathering, Start};
 use crate::links::{
-    ClusterMembership, Formed, LinksParts, RaftStart, SharedLinks, SiteLogs, durable_placement,
-    member_directories, placement_here,
+    ClusterMembership, DEFAULT_PLACEMENT_GROUP, Formed, LinksParts, RaftStart, SharedLinks,
+    SiteLogs, durable_placement, member_directories, placement_here,
 };
 use crate::log::{Durability, LogEvents, LogStart, LogThread, SiteLog};
 use crate::mailbox::Bell;
@@ -101,13 +101,15 @@ pub(super) fn start_log(
         threads.find(|thread| thread.host() == facts.host)
     };
     let partitions = (0..placement.partition_count()).map(PartitionId);
-    // Of a host that joins, nobody knows yet which copies it gets at which site.
-    let joins = raft.start.joins;
+    // Of a host that joins, nobody knows yet which copies it gets at which site; of a new one with
+    // a placement group, not before the groups of all hosts are known.
+    let is_new = raft.placement.is_none();
+    let is_unplaced = raft.start.joins || (is_new && has_placement_group(configuration));
     let of_partition = |partition| {
-        let site = site_of(partition).filter(|_| !joins);
+        let site = site_of(partition).filter(|_| !is_unplaced);
         let sites = match site {
             Some(thread) => &bells[thread.index()..=thread.index()],
-            None if joins => bells,
+            None if is_unplaced => bells,
             None => &[],
         };
         sites.iter().cloned().chain(links_bell.filter(|_| facts.kfactor > 0).cloned()).collect()
@@ -116,9 +118,15 @@ pub(super) fn start_log(
     let events = LogEvents { on_failure: Box::new(on_failure), on_full: Box::new(on_full) };
     let options = &configuration.options;
     let (log, ends) = LogThread::start(data, options, start, all_bells, events)?;
-    let is_own = |partition: &PartitionId| joins || site_of(*partition).is_some();
+    let is_own = |partition: &PartitionId| is_unplaced || site_of(*partition).is_some();
     let own = partitions.zip(ends).filter(|(partition, _)| is_own(partition));
     Ok((Some(log), own.collect()))
+}
+
+/// Whether the hosts of the cluster name placement groups.
+fn has_placement_group(configuration: &ServerConfiguration) -> bool {
+    let membership = configuration.cluster.as_ref();
+    membership.is_some_and(|it| it.placement_group != DEFAULT_PLACEMENT_GROUP)
 }
 
 /// What a directory has of the control plane.
@@ -208,7 +216,9 @@ fn bring_back(
         check_partition_count(configuration, data)?;
         return recover(&directory_log(data), &settings, progress, None);
     };
-    settings.own = Some(&others.own);
+    // Where copies of a new cluster with placement groups are is known once it is formed.
+    let is_unplaced = gathering.plan().is_new && has_placement_group(configuration);
+    settings.own = (!is_unplaced).then_some(&others.own);
     let log = RecoveryLog { others: Some(others), ..directory_log(data) };
     let agree: &mut Agree<'_> = &mut |found| gathering.agree(found);
     let recovered = recover(&log, &settings, progress, Some(agree))?;

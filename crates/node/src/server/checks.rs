@@ -1,6 +1,7 @@
 //! What a host is started with, checked and completed.
 
 use super::ServerConfiguration;
+use crate::links::DEFAULT_PLACEMENT_GROUP;
 use crate::log::Data;
 use crate::options::OnOff;
 use lockstep_host::placement::MAX_SITES;
@@ -16,7 +17,10 @@ pub(super) fn checked(mut configuration: ServerConfiguration) -> io::Result<Serv
     check_partition_limit(&configuration)?;
     let data = configuration.data.as_ref();
     match &mut configuration.cluster {
-        Some(cluster) => cluster.terms.durability = data.map(|data| data.durability),
+        Some(cluster) => {
+            cluster.terms.durability = data.map(|data| data.durability);
+            cluster.terms.placement_groups = cluster.placement_group != DEFAULT_PLACEMENT_GROUP;
+        }
         None => check_is_alone(data).map_err(io::Error::other)?,
     }
     let cluster = configuration.cluster.as_ref();

@@ -4,7 +4,7 @@ use super::ServerConfiguration;
 use crate::callers::Callers;
 use crate::clock;
 use crate::intake::Intake;
-use crate::links::{ClusterMembership, first_placement};
+use crate::links::{ClusterMembership, DEFAULT_PLACEMENT_GROUP, first_placement};
 use crate::log::Durability;
 use crate::shard::{CurrentPlacement, HostFacts, LearnedStages, LeaseTable, SiteRuns};
 use lockstep_host::placement::{ClusterShape, Placement};
@@ -51,6 +51,10 @@ pub(super) fn host_facts(
             env!("CARGO_PKG_VERSION")
         ),
         host_name: host_name(),
+        placement_group: match &configuration.cluster {
+            Some(membership) => membership.placement_group.clone(),
+            None => DEFAULT_PLACEMENT_GROUP.to_string(),
+        },
         client_address,
         admin_address,
         callers: Arc::new(Callers::of_host(host)),

@@ -58,6 +58,8 @@ pub struct HostFacts {
     pub build: String,
     /// The host's own name.
     pub host_name: String,
+    /// The placement group of the host.
+    pub placement_group: String,
     /// Address and ports, once bound.
     pub client_address: SocketAddr,
     /// See `client_address`.
@@ -170,6 +172,14 @@ impl HostFacts {
         assert!(placement.epoch() > current.epoch(), "epochs ascend");
         self.placement.epoch.store(placement.epoch(), Ordering::Release);
         *current = placement;
+    }
+
+    /// A new cluster is formed, and no site runs yet: its first placement, which follows from the
+    /// placement groups of all hosts.
+    pub(crate) fn set_first_placement(&self, placement: Placement) {
+        let mut current = self.placement.placement.lock().expect("no thread panicked with it");
+        assert_eq!(placement.epoch(), current.epoch(), "no other placement was in force");
+        *current = Arc::new(placement);
     }
 
     /// An address at which other machines reach a port that this host listens at.

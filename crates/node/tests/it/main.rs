@@ -35,6 +35,7 @@ mod memory;
 mod multi;
 mod one_log;
 mod partitions_per_site;
+mod placement_groups;
 mod plans;
 mod recovery;
 mod rejoin;
