@@ -6,12 +6,14 @@ started with K = 1, clients stay connected to each host, and one fault lasts for
 network is whole again, and the clients of the hosts that are left have to go on. The rules are
 those of `failover`: no answered write is lost, none is there twice, no read is stale, registers are
 linearizable by porcupine, and each call ends. What the hosts printed in a round that failed is kept
-in target/namespaces.
+in target/namespaces, with the calls and the moment at which the fault began.
 """
 
 import argparse
 import collections
+import datetime
 import functools
+import math
 import pathlib
 import random
 import shutil
@@ -68,11 +70,13 @@ class Round:
     def __init__(self, kind, number, network, arguments):
         self.kind, self.number, self.network = kind, number, network
         self.options, self.seconds = arguments.option, arguments.seconds
+        self.keep_above_gap_s = arguments.keep_above_gap
         self.random = random.Random("%s %s %s" % (arguments.seed, kind, number))
         self.victim = self.random.randrange(HOSTS)
         self.folder = TARGET / ("%s-%d" % (kind, number))
         self.load, self.registers, self.out = [], [], []
         self.found, self.gap_s, self.words = collections.defaultdict(list), 0, ""
+        self.began = ""
 
     def run(self, judge):
         """Runs the round; itself, with calls and findings."""
@@ -86,6 +90,8 @@ class Round:
                     if driver.stuck(WARM_CALLS, 0, WARM_TIMEOUT_S):
                         self.found["stands still"].append("before the fault")
                 began_us = time.monotonic_ns() // 1000
+                self.began = "%s UTC, monotonic %d us, host %d\n" % (
+                    datetime.datetime.now(datetime.UTC).isoformat(), began_us, self.victim)
                 self.words = KINDS[self.kind](self.network, cluster, self.victim, self.random,
                                               self.seconds)
                 self._go_on(cluster, both)
@@ -170,8 +176,9 @@ class Round:
                 threading.Event().wait(0.1)
 
     def _keep_or_remove(self):
-        if any(self.found.values()):
+        if any(self.found.values()) or self.gap_s > self.keep_above_gap_s:
             self.folder.mkdir(parents=True, exist_ok=True)
+            (self.folder / "fault-began.txt").write_text(self.began, encoding="utf-8")
             for name, calls in (("load", self.load), ("registers", self.registers)):
                 (self.folder / (name + ".txt")).write_text(lines_of(calls), encoding="utf-8")
         else:
@@ -271,6 +278,8 @@ def main():
     parser.add_argument("--seconds", type=float, default=1.5, help="how long a fault lasts")
     parser.add_argument("--option", action="append", default=[], help="NAME=VALUE, of all hosts")
     parser.add_argument("--seed", default="1")
+    parser.add_argument("--keep-above-gap", type=float, default=math.inf, metavar="SECONDS",
+                        help="keep the folder of a round with a longer gap, also if it passes")
     arguments = parser.parse_args()
     if not binary().exists():
         print("no server at %s: cargo build --release --bin lockstep-under-test" % binary())
