@@ -116,7 +116,7 @@ soak: ## random SQL, kill -9 and power cuts under load, the simulator with new s
 failover: ## VoltDB's clients in Python, Java and Go through FAILOVERS lost hosts each; needs Go 1.23
 	FAILOVERS=$(FAILOVERS) cargo xtask test --only failover
 
-namespaces: ## clients under NAMESPACE_ROUNDS faults of the network of each kind; needs root, nftables
+namespaces: ## clients under NAMESPACE_ROUNDS faults of each kind: network, clocks, disks; needs root, nftables
 	NAMESPACE_ROUNDS=$(NAMESPACE_ROUNDS) cargo xtask test --only namespaces
 
 fuzz: ## every fuzz target for FUZZ_SECONDS (needs cargo-fuzz and a C++ compiler)

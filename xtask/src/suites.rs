@@ -57,7 +57,7 @@ const SUITES: &[Suite] = &[
     Suite::new("failover", "VoltDB's clients while a host is lost", run_failover),
     Suite {
         is_by_name: true,
-        ..Suite::new("namespaces", "clients under faults of the network", run_namespaces)
+        ..Suite::new("namespaces", "clients under faults of network and disks", run_namespaces)
     },
     Suite::new("golden", "recorded answers of VoltDB, kept floors", run_golden),
     Suite::new("instructions", "instructions of a call, held to limits", run_instructions),

@@ -64,11 +64,8 @@ class Cluster:
     def __enter__(self):
         self.folder.mkdir(parents=True, exist_ok=True)
         try:
-            for number in range(len(self.peers)):
-                self._spawn(number)
-            for number in range(len(self.peers)):
-                self._wait_until_ready(number)
-        except Exception:
+            self.start()
+        except BaseException:  # also where the test is told to end
             self.stop()
             raise
         return self
@@ -76,12 +73,31 @@ class Cluster:
     def __exit__(self, *_):
         self.stop()
 
+    def start(self):
+        """Starts all hosts and waits until they serve."""
+        for number in range(len(self.peers)):
+            self._spawn(number)
+        for number in range(len(self.peers)):
+            self._wait_until_ready(number)
+
+    def crash(self):
+        """Ends all hosts at once and forgets them: the next is `start`. What they printed is kept
+        under another name."""
+        for process in self.processes:
+            process.kill()
+        for number, process in enumerate(self.processes):
+            process.wait()
+            for what in ("out", "err"):
+                log = self._log(number, what)
+                log.rename(log.with_suffix(".before." + what))
+        self.processes = []
+
     def _log(self, number, what):
         return self.folder / ("host-%d.%s" % (number, what))
 
     def _spawn(self, number):
-        command = [*self.prefix(number), str(binary()), "start", "--kfactor", "1",
-                   "--sites", str(self.sites), "--option", "cluster_start_timeout_ms=60000",
+        command = [*self.prefix(number), str(binary()), "start", *self.data(number),
+                   "--option", "cluster_start_timeout_ms=60000",
                    "--internal", self.peers[number], "--peers", ",".join(self.peers),
                    "--client", self.addresses[number], "--admin", self.admin[number]]
         for option in self.options:
@@ -95,6 +111,11 @@ class Cluster:
         """The command that starts the command of a host."""
         del number
         return []
+
+    def data(self, number):
+        """The arguments about the data of a host: in memory, with a copy more of each."""
+        del number
+        return ["--kfactor", "1", "--sites", str(self.sites)]
 
     def _wait_until_ready(self, number):
         deadline = time.monotonic() + START_TIMEOUT_S
@@ -147,16 +168,19 @@ class Cluster:
 
     def sql(self, number, text):
         """Ad hoc SQL at one host; the tables of its answer."""
+        return self.call(number, "@AdHoc", FastSerializer.VOLTTYPE_STRING, text)
+
+    def call(self, number, procedure, value_type, value, timeout_s=CALL_TIMEOUT_S):
+        """Calls a procedure of one parameter at one host; the tables of its answer."""
         host, port = self.addresses[number].split(":")
-        connection = FastSerializer(host, int(port), procedure_timeout=CALL_TIMEOUT_S)
+        connection = FastSerializer(host, int(port), procedure_timeout=timeout_s)
         try:
-            call = VoltProcedure(connection, "@AdHoc", [FastSerializer.VOLTTYPE_STRING])
-            answer = call.call([text])
+            answer = VoltProcedure(connection, procedure, [value_type]).call([value])
         finally:
             connection.close()
         if answer.status != 1:
-            raise Refused("%s at host %d: %s %s" % (text, number, answer.status,
-                                                    answer.statusString))
+            raise Refused("%s %s at host %d: %s %s" % (procedure, value, number, answer.status,
+                                                       answer.statusString))
         return answer.tables
 
     def fill(self):

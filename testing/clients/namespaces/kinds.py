@@ -3,6 +3,7 @@
 import threading
 
 import clocks
+import disks
 from network import CLIENT
 
 HOSTS = 3
@@ -106,4 +107,5 @@ def flap(network, _cluster, victim, random, seconds):
 KINDS = {"kill": kill, "pause": pause, "cut": healed(cut), "halves": healed(halves),
          "deaf": healed(deaf), "mute": healed(mute), "pair": healed(pair),
          "client": healed(client), "loss": healed(loss), "delay": healed(delay), "flap": flap,
-         "clock": clocks.stepped(clocks.near), "clock-far": clocks.stepped(clocks.far)}
+         "clock": clocks.stepped(clocks.near), "clock-far": clocks.stepped(clocks.far),
+         **disks.KINDS}

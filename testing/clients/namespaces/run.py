@@ -1,16 +1,21 @@
 #!/usr/bin/env python3
-"""Drives a cluster of three processes through faults of its network, and judges what clients saw.
+"""Drives a cluster of three processes through faults, and judges what clients saw.
 
-Each host and the clients have a network namespace of their own. In each round three hosts are
-started with K = 1, clients stay connected to each host, and one fault lasts for a while. Then the
-network is whole again, and the clients of the hosts that are left have to go on. The rules are
-those of `failover`: no answered write is lost, none is there twice, no read is stale, registers are
-linearizable by porcupine, and each call ends. What the hosts printed in a round that failed is kept
-in target/namespaces, with the calls and the moment at which the fault began.
+The faults are those of the network, of clocks and of disks. Each host and the clients have a
+network namespace of their own. In each round three hosts are started with K = 1, clients stay
+connected to each host, and one fault lasts for a while. Then the fault is over, and the clients of
+the hosts that are left have to go on. The rules are those of `failover`: no answered write is lost,
+none is there twice, no read is stale, registers are linearizable by porcupine, and each call ends.
+What the hosts printed in a round that failed is kept in target/namespaces, with the calls and the
+moment at which the fault began.
+
+Where hosts have directories, all of them are killed at the end while clients call, and started
+again. The rules are then applied to what the hosts have recovered.
 """
 
 import argparse
 import collections
+import contextlib
 import datetime
 import functools
 import math
@@ -27,10 +32,11 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "failover"))
 
 import clocks  # noqa: E402
+import disks  # noqa: E402
 import drivers  # noqa: E402  (needs the path above)
 import faults  # noqa: E402
-from cluster import Cluster, binary  # noqa: E402
-from history import Final, findings, hung, kinds_of, longest_gap_s  # noqa: E402
+from cluster import KEYS, Cluster, binary  # noqa: E402
+from history import OK, Call, Final, findings, hung, kinds_of, longest_gap_s  # noqa: E402
 from kinds import KINDS  # noqa: E402
 from network import Missing, Network  # noqa: E402
 
@@ -50,13 +56,17 @@ AVAILABILITY = ("stands still", "hosts")
 class NamespaceCluster(Cluster):
     """Three hosts, each in its namespace."""
 
-    def __init__(self, network, folder, options, moves_clocks=False):
+    def __init__(self, network, folder, options, moves_clocks=False, mounted=None):
         super().__init__(folder, HOSTS, 2, options)
-        self.network, self.stamps = network, None
+        self.network, self.stamps, self.disks = network, None, mounted
         self.clocks = clocks.Clocks(folder, HOSTS) if moves_clocks else None
         self.peers, self.addresses, self.admin = (
             ["%s:%d" % (network.address(number), port) for number in range(HOSTS)]
             for port in (3021, 21212, 21211))
+
+    def data(self, number):
+        """The arguments about the data of a host: in memory, or in a directory."""
+        return self.disks.arguments(number) if self.disks else super().data(number)
 
     def prefix(self, number):
         """The command that starts a host in its namespace."""
@@ -74,15 +84,20 @@ class Round:
         self.random = random.Random("%s %s %s" % (arguments.seed, kind, number))
         self.victim = self.random.randrange(HOSTS)
         self.folder = TARGET / ("%s-%d" % (kind, number))
-        self.load, self.registers, self.out = [], [], []
+        self.load, self.registers, self.left, self.out = [], [], [], []
         self.found, self.gap_s, self.words = collections.defaultdict(list), 0, ""
         self.began = ""
 
     def run(self, judge):
         """Runs the round; itself, with calls and findings."""
+        on_disks = self.kind in disks.KINDS
+        place = disks.Disks(self.kind, self.folder, HOSTS) if on_disks else contextlib.nullcontext()
+        if on_disks:
+            place.remove()
         shutil.rmtree(self.folder, ignore_errors=True)
         moves_clocks = self.kind.startswith("clock")
-        with NamespaceCluster(self.network, self.folder, self.options, moves_clocks) as cluster:
+        with place as mounted, NamespaceCluster(self.network, self.folder, self.options,
+                                                moves_clocks, mounted) as cluster:
             cluster.fill()
             with self._driver("load", cluster) as load, self._driver("registers", cluster) as other:
                 both = (load, other)
@@ -95,10 +110,14 @@ class Round:
                 self.words = KINDS[self.kind](self.network, cluster, self.victim, self.random,
                                               self.seconds)
                 self._go_on(cluster, both)
+                self._note_hosts(cluster, [call for driver in both for call in driver.calls])
+                if cluster.disks:
+                    cluster.crash()
                 for driver in both:
                     if not driver.end():
                         self.found["hung"].append("calls did not end")
             self.load, self.registers = load.calls, other.calls
+            self._start_again(cluster)
             self._judge(cluster, judge, began_us)
         self._keep_or_remove()
         return self
@@ -124,14 +143,42 @@ class Round:
                 return
         self.found["stands still"].append("hosts %s of %s" % (sorted(stuck), left))
 
-    def _judge(self, cluster, judge, began_us):
-        left = self._left(cluster)
-        self.out = [number for number in cluster.alive() if number not in left]
+    def _note_hosts(self, cluster, calls):
+        """Judges which hosts are left, and how they took a fault of a disk."""
+        self.left = self._left(cluster)
+        self.out = [number for number in cluster.alive() if number not in self.left]
         killed = [number for number in range(HOSTS) if number not in cluster.alive()]
-        if killed != ([self.victim] if self.kind == "kill" else []):
+        if killed != ([self.victim] if self.kind in ("kill", "disk-fails") else []):
             self.found["a process ended"].append("hosts %s" % killed)
+        if cluster.disks:
+            for rule, words in disks.wrong(cluster, self.victim, calls).items():
+                self.found[rule] += words
+
+    def _start_again(self, cluster):
+        """After the hosts with directories were killed: starts them, and reads the registers."""
+        if not cluster.disks:
+            return
+        cluster.disks.mend(self.victim)
+        try:
+            cluster.start()
+            self.registers += [self._read(cluster, number, key)
+                               for number in range(HOSTS) for key in range(KEYS)]
+        except Exception as error:  # pylint: disable=broad-except  (the client raises any)
+            self.found["hosts"].append("the start after kill -9 of all failed: %s" % error)
+
+    @staticmethod
+    def _read(cluster, number, key):
+        """A read of a register through a host, as the call of one more worker."""
+        begin_us = time.monotonic_ns() // 1000
+        value = cluster.column(number, "SELECT v FROM register WHERE k = %d" % key)[0]
+        return Call(HOSTS + number, "get", key, 0, 0, OK, value, begin_us,
+                    time.monotonic_ns() // 1000, "-")
+
+    def _judge(self, cluster, judge, began_us):
+        # Of hosts that were started again, all serve.
+        left = cluster.alive() if cluster.disks else self.left
         self.gap_s = longest_gap_s([call for call in self.load + self.registers
-                                    if call.worker in left], began_us)
+                                    if call.worker in self.left], began_us)
         for rule, words in hung(self.registers).items():
             self.found[rule] += words
         try:
@@ -149,7 +196,7 @@ class Round:
                                   capture_output=True, timeout=JUDGE_TIMEOUT_S, check=False)
             if said.returncode != 0:
                 self.found["not linearizable"].append(said.stdout + said.stderr)
-        if any(number != self.victim for number in self.out) and len(left) < 2:
+        if any(number != self.victim for number in self.out) and len(self.left) < 2:
             for rule in AVAILABILITY:
                 self.found.pop(rule, None)
 
@@ -284,7 +331,7 @@ def main():
     if not binary().exists():
         print("no server at %s: cargo build --release --bin lockstep-under-test" % binary())
         return 2
-    # Removes the namespaces when it is told to end, too.
+    # Removes the namespaces and file systems when it is told to end, too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     try:
         with Network() as network:
