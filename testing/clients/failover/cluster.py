@@ -11,6 +11,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "python"))
 
 from server import READY, binary  # noqa: E402  (needs the path above)
+from history import COPIES  # noqa: E402
 from voltdbclient import FastSerializer, VoltProcedure  # noqa: E402
 
 #: What the drivers' calls need.
@@ -31,7 +32,28 @@ CREATE PROCEDURE put_one PARTITION ON TABLE register COLUMN k PARAMETER 1 AS
 CREATE PROCEDURE cas_one PARTITION ON TABLE register COLUMN k PARAMETER 1 AS
     UPDATE register SET v = ? WHERE k = ? AND v = ?;
 """
+#: What calls of several registers need in addition. A group of registers has the partitioning keys
+#: 1, 2, and 3, each of another partition, with REGISTERS_OF_PART registers each; a redundant
+#: register has COPIES rows.
+TRANSACTIONS_SCHEMA = """
+CREATE TABLE multi_register (p BIGINT NOT NULL, r BIGINT NOT NULL, v BIGINT NOT NULL,
+    PRIMARY KEY (p, r));
+PARTITION TABLE multi_register ON COLUMN p;
+CREATE PROCEDURE FROM CLASS failover.MultiRegisters;
+CREATE PROCEDURE PARTITION ON TABLE multi_register COLUMN p FROM CLASS failover.SingleRegisters;
+CREATE TABLE redundant_register (n BIGINT NOT NULL, k BIGINT NOT NULL, v BIGINT NOT NULL,
+    PRIMARY KEY (n, k));
+PARTITION TABLE redundant_register ON COLUMN n;
+CREATE PROCEDURE get_copies AS SELECT v FROM redundant_register WHERE k = ? ORDER BY n;
+CREATE PROCEDURE put_copies AS UPDATE redundant_register SET v = ? WHERE k = ?;
+CREATE PROCEDURE cas_copies AS UPDATE redundant_register SET v = ? WHERE k = ? AND v = ?;
+CREATE PROCEDURE registers_here PARTITION ON TABLE multi_register COLUMN p WITH LOCAL DATA AS
+    SELECT COUNT(*) FROM multi_register WHERE ? IS NOT NULL;
+CREATE PROCEDURE copies_here PARTITION ON TABLE redundant_register COLUMN n WITH LOCAL DATA AS
+    SELECT COUNT(*) FROM redundant_register WHERE ? IS NOT NULL;
+"""
 KEYS = 5
+GROUPS, PARTS, REGISTERS_OF_PART = 4, 3, 2
 START_TIMEOUT_S = 60
 STOP_TIMEOUT_S = 10
 CALL_TIMEOUT_S = 10
@@ -166,22 +188,22 @@ class Cluster:
                 process.kill()
                 process.wait()
 
-    def sql(self, number, text):
-        """Ad hoc SQL at one host; the tables of its answer."""
-        return self.call(number, "@AdHoc", FastSerializer.VOLTTYPE_STRING, text)
-
-    def call(self, number, procedure, value_type, value, timeout_s=CALL_TIMEOUT_S):
-        """Calls a procedure of one parameter at one host; the tables of its answer."""
+    def call(self, number, procedure, types, values, timeout_s=CALL_TIMEOUT_S):
+        """One call at one host; the tables of its answer."""
         host, port = self.addresses[number].split(":")
         connection = FastSerializer(host, int(port), procedure_timeout=timeout_s)
         try:
-            answer = VoltProcedure(connection, procedure, [value_type]).call([value])
+            answer = VoltProcedure(connection, procedure, types).call(values)
         finally:
             connection.close()
         if answer.status != 1:
-            raise Refused("%s %s at host %d: %s %s" % (procedure, value, number, answer.status,
-                                                       answer.statusString))
+            raise Refused("%s %.200s at host %d: %s %s" % (procedure, values, number,
+                                                           answer.status, answer.statusString))
         return answer.tables
+
+    def sql(self, number, text):
+        """Ad hoc SQL at one host; the tables of its answer."""
+        return self.call(number, "@AdHoc", [FastSerializer.VOLTTYPE_STRING], [text])
 
     def fill(self):
         """Makes the tables and procedures of the drivers."""
@@ -189,6 +211,31 @@ class Cluster:
         self.sql(0, "INSERT INTO counter VALUES (0)")
         for key in range(KEYS):
             self.sql(0, "INSERT INTO register VALUES (%d, 0)" % key)
+
+    def fill_transactions(self, jar):
+        """Makes the tables and procedures of calls of several registers."""
+        self.call(0, "@UpdateClasses", [FastSerializer.VOLTTYPE_VARBINARY,
+                                         FastSerializer.VOLTTYPE_STRING], [jar.read_bytes(), ""])
+        self.sql(0, TRANSACTIONS_SCHEMA)
+        of_group = PARTS * REGISTERS_OF_PART
+        self.sql(0, "; ".join("INSERT INTO multi_register VALUES (%d, %d, 0)" % (
+            1 + register % of_group // REGISTERS_OF_PART, register)
+            for register in range(GROUPS * of_group)))
+        self.sql(0, "; ".join("INSERT INTO redundant_register VALUES (%d, %d, 0)" % (copy, key)
+                              for copy in range(COPIES) for key in range(KEYS)))
+        self._check_partitions()
+
+    def _check_partitions(self):
+        """A group and the copies of a register have rows at each partition, or the calls would not
+        be of several partitions."""
+        bigint = FastSerializer.VOLTTYPE_BIGINT
+        keys = self.call(0, "@GetPartitionKeys", [FastSerializer.VOLTTYPE_STRING], ["INTEGER"])
+        for partition, key in keys[0].tuples:
+            registers, copies = (self.call(0, procedure, [bigint], [key])[0].tuples[0][0]
+                                 for procedure in ("registers_here", "copies_here"))
+            if registers != GROUPS * REGISTERS_OF_PART or copies == 0:
+                raise RuntimeError("partition %d has %d registers and %d copies" % (
+                    partition, registers, copies))
 
     def column(self, number, text):
         """The first column of an ad hoc query at one host."""

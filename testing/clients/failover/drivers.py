@@ -1,4 +1,4 @@
-"""Builds the drivers of the three languages and runs one of them as a process."""
+"""Builds the drivers of the three languages, and Java procedures; runs a driver as a process."""
 
 import hashlib
 import os
@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 
+from cluster import binary
 from history import parse
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -67,6 +68,23 @@ def built_java():
     subprocess.run(["javac", "-Xlint:all", "-cp", path, "-d", str(classes),
                     str(HERE / "java/FailoverDriver.java")], timeout=BUILD_TIMEOUT_S, check=True)
     return "%s:%s" % (classes, path)
+
+
+def built_procedures():
+    """Compiles the procedures in Java against the server's own API; the path of their jar."""
+    if not shutil.which("javac"):
+        raise Missing("a JDK is not installed")
+    folder = TARGET / "procedures"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    api, jar = folder / "api.jar", folder / "procedures.jar"
+    sources = sorted(str(source) for source in (HERE / "java/procedures").glob("*.java"))
+    for command in ([str(binary()), "java-api", str(api)],
+                    ["javac", "-Xlint:all", "-cp", str(api), "-d", str(folder / "classes"),
+                     *sources],
+                    ["jar", "cf", str(jar), "-C", str(folder / "classes"), "."]):
+        subprocess.run(command, stdout=subprocess.DEVNULL, timeout=BUILD_TIMEOUT_S, check=True)
+    return jar
 
 
 def command_of(client):

@@ -3,6 +3,11 @@
 A line of a driver: worker, operation, key, argument, expected old value, status, value, begin and
 end in microseconds of the monotonic clock, text. The status is the server's number, or `lost` where
 the client lost the connection, or `late` where nothing came within the client's limit.
+
+In the mode `transactions` the text begins with two words: the steps of a call of several registers,
+as `Steps.java` describes them, and the first column of all rows of the answer; `-` where there is
+none. The operations `multi` and `single` are such calls, of all partitions and of one; their key is
+the group. `get_all`, `put_all` and `cas_all` read and write all copies of a redundant register.
 """
 
 import collections
@@ -14,6 +19,8 @@ REFUSED = ("-1", "-2", "-5", "-14", "-15")
 #: No answer within the limit of ten seconds.
 LATE = ("late", "-16")
 MAYBE_S = 10
+#: The rows of a redundant register.
+COPIES = 6
 
 
 @dataclasses.dataclass
@@ -30,6 +37,11 @@ class Call:
     begin_us: int
     end_us: int
     text: str
+
+    def rows(self):
+        """The first column of the answer of a call in the mode `transactions`."""
+        word = self.text.split(" ", 2)[1]
+        return [] if word == "-" else [int(value) for value in word.split(",")]
 
     def ok(self):
         """Whether the call was answered with success."""
@@ -53,6 +65,13 @@ def parse(line):
     fields = line.rstrip("\n").split(" ", 9)
     numbers = [int(field) for field in fields[2:5] + fields[6:9]]
     return Call(int(fields[0]), fields[1], *numbers[:3], fields[5], *numbers[3:], fields[9])
+
+
+def lines_of(calls):
+    """The calls as the lines that a driver prints."""
+    return "".join("%d %s %d %d %d %s %d %d %d %s\n" % (
+        call.worker, call.operation, call.key, call.argument, call.old, call.status, call.value,
+        call.begin_us, call.end_us, call.text) for call in calls)
 
 
 def longest_gap_s(calls, since_us):
@@ -86,6 +105,37 @@ def hung(calls, final=None):
     """The calls that had no answer in time, as a list of words by the rule that they break."""
     del final
     return {"hung": [str(call) for call in calls if call.late()]}
+
+
+def partial(calls):
+    """The calls that saw a part of a write of all copies, as words."""
+    return [str(call) for call in calls if call.ok() and call.operation.endswith("_all")
+            and not _is_whole(call)]
+
+
+def _is_whole(call):
+    rows = call.rows()
+    if call.operation == "get_all":
+        return len(rows) == COPIES and len(set(rows)) == 1
+    return rows == [COPIES] or (call.operation == "cas_all" and rows == [0])
+
+
+def multi_registers(calls):
+    """The calls of several registers."""
+    return [call for call in calls if call.operation in ("multi", "single")]
+
+
+def redundant_registers(calls):
+    """The calls of redundant registers as calls of registers with one row each. A read of copies
+    that differ has a value that no register has."""
+    found = []
+    for call in calls:
+        if call.operation.endswith("_all"):
+            value = call.value if _is_whole(call) else -1
+            if call.operation == "cas_all":
+                value = int(call.value == COPIES)
+            found.append(dataclasses.replace(call, operation=call.operation[:3], value=value))
+    return found
 
 
 def findings(calls, final):

@@ -17,16 +17,23 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python"))
 from voltclient import VoltClient, VoltTimeoutError  # noqa: E402
 from voltdbclient import FastSerializer, VoltProcedure  # noqa: E402
 
-BIGINT = FastSerializer.VOLTTYPE_BIGINT
+BIGINT, STRING = FastSerializer.VOLTTYPE_BIGINT, FastSerializer.VOLTTYPE_STRING
 LIMIT_S = 10
 RETRY_S = 0.1
 #: How long a worker waits after a failure at first, and at most after several in a row: a call of
 #: unknown outcome doubles the orders that a judge of the history has to look at.
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.01, 0.16
 KEYS = 5
+#: Groups of registers, and the registers of a group: so many partitioning keys with so many each.
+GROUPS, PARTS, REGISTERS_OF_PART = 4, 3, 2
 STRIDE = 1_000_000
 LINES = sys.stdout
 sys.stdout = sys.stderr  # the client prints what it cannot connect to
+
+
+def types_of(values):
+    """The types of a call's parameters."""
+    return [STRING if isinstance(value, str) else BIGINT for value in values]
 
 
 class Plain:
@@ -48,7 +55,7 @@ class Plain:
 
     def call(self, procedure, values):
         """One call: its status as in a history, its tables, a text."""
-        call = VoltProcedure(self.connection, procedure, [BIGINT] * len(values))
+        call = VoltProcedure(self.connection, procedure, types_of(values))
         try:
             answer = call.call(values)
         except Exception as error:  # pylint: disable=broad-except
@@ -93,7 +100,7 @@ class Aware:
     def call(self, procedure, values):
         """One call: its status as in a history, its tables, a text."""
         try:
-            answer = self.shared.call(procedure, [BIGINT] * len(values), values)
+            answer = self.shared.call(procedure, types_of(values), values)
         except VoltTimeoutError as error:
             return "late", None, str(error)
         except Exception as error:  # pylint: disable=broad-except
@@ -120,6 +127,22 @@ class Sticky(Plain):
         """The host may serve again."""
 
 
+def steps_on(registers, new):
+    """Reads, writes, or a read and a write of each register, in a batch with the step before or in
+    the next one; some calls are rolled back at the end."""
+    steps = []
+    for at, register in enumerate(registers):
+        kind = random.randrange(3)
+        if kind != 0:
+            steps.append("r%d" % register)
+        if kind != 1:
+            steps.append("w%d=%d" % (register, new + at))
+    text = steps[0]
+    for step in steps[1:]:
+        text += random.choice(",;") + step
+    return text + (";x" if random.randrange(8) == 0 else "")
+
+
 KINDS = {"plain": Plain, "aware": Aware, "sticky": Sticky}
 
 
@@ -136,7 +159,7 @@ class Driver:
     def run(self):
         """Runs all workers until the input ends."""
         clients = [KINDS[self.kind](self.addresses, worker) for worker in range(self.workers)]
-        work = self.load if self.mode == "load" else self.registers
+        work = getattr(self, self.mode)
         threads = [threading.Thread(target=work, args=(worker, client), daemon=True)
                    for worker, client in enumerate(clients)]
         for thread in threads:
@@ -146,7 +169,8 @@ class Driver:
         for thread in threads:
             thread.join(2 * LIMIT_S)
 
-    def call(self, worker, client, operation, procedure, values, key, argument=0, old=0):
+    def call(self, worker, client, operation, procedure, values, key, argument=0, old=0,
+             steps="-"):
         """One call and its line; the value that came back, or None where it failed."""
         while not client.ready():
             if self.stop.wait(0.02):
@@ -154,11 +178,14 @@ class Driver:
         begin = time.monotonic_ns() // 1000
         status, tables, text = client.call(procedure, values)
         end = time.monotonic_ns() // 1000
-        value = -1
-        if status == "1" and tables and tables[0].tuples:
-            value = tables[0].tuples[0][0]
-        fields = (worker, operation, key, argument, old, status, value, begin, end,
-                  " ".join((text or "-").split()))
+        rows = []
+        if status == "1" and tables:
+            rows = [row[0] for row in tables[0].tuples]
+        value = rows[0] if rows else -1
+        text = " ".join((text or "-").split())
+        if self.mode == "transactions":
+            text = "%s %s %s" % (steps, ",".join(map(str, rows)) or "-", text)
+        fields = (worker, operation, key, argument, old, status, value, begin, end, text)
         with self.output:
             print(*fields, file=LINES, flush=True)
         if status in ("lost", "-4", "-5"):
@@ -205,6 +232,41 @@ class Driver:
             else:
                 self.call(worker, client, "cas", "cas_one", [new, key, seen[key]], key, new,
                           seen[key])
+
+    def transactions(self, worker, client):
+        """Calls of several registers, and of redundant registers."""
+        seen, count = [0] * KEYS, 0
+        while not self.stop.is_set():
+            count += 1
+            new = worker * STRIDE + count * PARTS
+            if random.randrange(2):
+                self.several(worker, client, new)
+            else:
+                self.redundant(worker, client, seen, new)
+
+    def several(self, worker, client, new):
+        """Steps on one to three registers of a group, all of one partition or not."""
+        group, part = random.randrange(GROUPS), random.randrange(PARTS)
+        if random.randrange(2):
+            registers = range(part * REGISTERS_OF_PART, (part + 1) * REGISTERS_OF_PART)
+            operation, procedure, first = "single", "SingleRegisters", [1 + part, group]
+        else:
+            registers = range(PARTS * REGISTERS_OF_PART)
+            operation, procedure, first = "multi", "MultiRegisters", [group]
+        steps = steps_on(random.sample(registers, min(len(registers), random.randint(1, 3))), new)
+        self.call(worker, client, operation, procedure, [*first, steps], group, steps=steps)
+
+    def redundant(self, worker, client, seen, new):
+        """Reads, writes and compare-and-set of all copies of a register."""
+        key, kind = random.randrange(KEYS), random.randrange(4)
+        if kind < 2:
+            value = self.call(worker, client, "get_all", "get_copies", [key], key)
+            seen[key] = seen[key] if value is None else value
+        elif kind == 2:
+            self.call(worker, client, "put_all", "put_copies", [new, key], key, new)
+        else:
+            self.call(worker, client, "cas_all", "cas_copies", [new, key, seen[key]], key, new,
+                      seen[key])
 
 
 if __name__ == "__main__":

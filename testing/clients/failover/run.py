@@ -4,7 +4,9 @@
 Each round starts three processes with K = 1, lets a client work, kills one host (or pauses it), and
 goes on until each worker of the client works again. Then the calls are compared with what the
 surviving hosts hold. `load` looks for lost, doubled, stale and dirty rows and for calls that hang;
-`registers` asks porcupine for an order of the calls. What the hosts printed in a round that failed
+`registers` asks porcupine for an order of the calls; `transactions` does so for calls that read and
+write several registers through one procedure in Java, and for registers of which each has several
+rows. What the hosts printed in a round that failed
 is kept in target/failover.
 """
 
@@ -21,14 +23,16 @@ import time
 import drivers
 import faults
 from cluster import Cluster, binary
-from history import Final, findings, hung, kinds_of, longest_gap_s
+from history import (Final, findings, hung, kinds_of, lines_of, longest_gap_s, multi_registers,
+                     partial, redundant_registers)
 
 WORKERS = 6
 PAUSE_S = 2
 WARM_TIMEOUT_S = 60
 GO_ON_TIMEOUT_S = 30
+MODES = ("load", "registers", "transactions")
 #: So many calls of each worker have to succeed after the fault.
-GO_ON_CALLS = {"load": 15, "registers": 100}
+GO_ON_CALLS = {"load": 15, "registers": 100, "transactions": 100}
 #: What each client is judged by, in the words of Jepsen's analysis where it has them.
 RULES = {"lost": "lost_updates", "stale read": "stale_reads", "dirty read": "dirty_reads",
          "doubled": "doubled_writes", "refused but there": "refused_writes_that_happened",
@@ -37,15 +41,21 @@ RULES = {"lost": "lost_updates", "stale read": "stale_reads", "dirty read": "dir
          "hosts": "other_hosts_go_on"}
 #: The rules that a cluster cannot keep that has lost one host too many.
 AVAILABILITY = ("stands still", "hosts", "copies differ")
+#: The checks of the modes that porcupine judges, each with what it finds alone.
+JUDGED = {"registers": {"linearizable_registers": ("not linearizable",)},
+          "transactions": {"multi_registers": ("multi not linearizable",),
+                           "redundant_registers": ("partial read", "redundant not linearizable")}}
 COLUMNS = ("failovers", "sent", "answered", "unknown", "refused", "lost", "doubled", "suspected")
 
 
 class Round:
     """One cluster, one client, one fault."""
 
-    def __init__(self, client, command, mode, fault, number, arguments):
+    def __init__(self, client, command, mode, fault, number, arguments, judge=None,
+                 jar=None):
         self.client, self.command, self.mode, self.fault = client, command, mode, fault
         self.number, self.options = number, arguments.option
+        self.judge, self.jar = judge, jar
         # Other clients lose other hosts first: one round of each kills all three.
         self.victim = (number + list(drivers.CLIENTS).index(client)) % 3
         self.random = random.Random("%s %s %s" % (arguments.seed, client, number))
@@ -59,6 +69,8 @@ class Round:
         shutil.rmtree(self.folder, ignore_errors=True)
         with Cluster(self.folder, options=self.options) as cluster:
             cluster.fill()
+            if self.jar is not None:
+                cluster.fill_transactions(self.jar)
             turned = (self.number + 1) % 3
             addresses = cluster.addresses[turned:] + cluster.addresses[:turned]
             with drivers.Driver(self.command, self.mode, WORKERS, addresses,
@@ -79,6 +91,8 @@ class Round:
         if self.is_spoiled:
             for rule in AVAILABILITY:
                 self.found.pop(rule, None)
+        if self.judge is not None:
+            self._linearizable()
         self._keep_or_remove()
         return self
 
@@ -109,6 +123,8 @@ class Round:
             return
         if finals[0] != finals[1]:
             self.found["copies differ"].append("%s and %s" % tuple(finals))
+        if self.mode == "transactions":
+            self._same_registers(cluster, others)
         rules = findings if self.mode == "load" else hung
         for rule, words in rules(self.calls, finals[0]).items():
             self.found[rule] += words
@@ -120,24 +136,32 @@ class Round:
             "SELECT n FROM counter"))
         return Final(rows, notes, counter[0])
 
-    def history(self):
-        """The calls as the lines that a driver prints."""
-        return "".join("%d %s %d %d %d %s %d %d %d %s\n" % (
-            call.worker, call.operation, call.key, call.argument, call.old, call.status,
-            call.value, call.begin_us, call.end_us, call.text) for call in self.calls)
+    def _same_registers(self, cluster, others):
+        for text in ("SELECT v FROM multi_register ORDER BY p, r",
+                     "SELECT v FROM redundant_register ORDER BY n, k"):
+            columns = [cluster.column(number, text) for number in others]
+            if columns[0] != columns[1]:
+                self.found["copies differ"].append("%s: %s and %s" % (text, *columns))
 
-    def linearizable(self, judge):
+    def _linearizable(self):
         """Whether porcupine finds an order; adds what it said where not."""
-        said = subprocess.run([str(judge)], input=self.history(), capture_output=True, text=True,
-                              timeout=600, check=False)
+        if self.mode == "transactions":
+            self.found["partial read"] += partial(self.calls)
+            self._ordered(multi_registers(self.calls), "multi not linearizable")
+            self._ordered(redundant_registers(self.calls), "redundant not linearizable")
+        else:
+            self._ordered(self.calls, "not linearizable")
+
+    def _ordered(self, calls, rule):
+        said = subprocess.run([str(self.judge)], input=lines_of(calls), text=True,
+                              capture_output=True, timeout=600, check=False)
         if said.returncode != 0:
-            self.found["not linearizable"].append(said.stdout + said.stderr)
-            self._keep_or_remove()
+            self.found[rule].append(said.stdout + said.stderr)
 
     def _keep_or_remove(self):
         if any(self.found.values()):
             self.folder.mkdir(parents=True, exist_ok=True)
-            (self.folder / "history.txt").write_text(self.history(), encoding="utf-8")
+            (self.folder / "history.txt").write_text(lines_of(self.calls), encoding="utf-8")
         else:
             shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -203,18 +227,19 @@ def run_load(client, command, arguments, report):
             "median": statistics.median(gaps)}
 
 
-def run_registers(client, command, judge, arguments, report):
-    """Registers of one client with each fault."""
+def run_judged(client, command, mode, tools, arguments, report):
+    """A mode that porcupine judges, of one client, with each fault."""
     for fault in ("kill", "pause") if arguments.registers else ():
         good, spoiled = attempts(arguments.registers, lambda number, fault=fault: Round(
-            client, command, "registers", fault, number, arguments))
-        for one in good + spoiled:
-            one.linearizable(judge)
-        words = ["round %d: %s: %s" % (one.number, rule, word) for one in good + spoiled
-                 for rule in one.found for word in one.found[rule]]
-        if not good:
-            words.append("each time a host that runs was suspected")
-        report.check("[%s] linearizable_registers_with_%s" % (client, fault), words)
+            client, command, mode, fault, number, arguments, *tools))
+        checks = JUDGED[mode]
+        for check in checks:
+            of_others = {rule for other in checks if other != check for rule in checks[other]}
+            words = ["round %d: %s: %s" % (one.number, rule, word) for one in good + spoiled
+                     for rule in one.found if rule not in of_others for word in one.found[rule]]
+            if not good:
+                words.append("each time a host that runs was suspected")
+            report.check("[%s] %s_with_%s" % (client, check, fault), words)
 
 
 def print_table(table):
@@ -226,36 +251,66 @@ def print_table(table):
               + "%16.3f s%8.3f s" % (line["most"], line["median"]))
 
 
+def built_tools(report):
+    """The judge, and the jar of the procedures in Java, or None; checks the judges themselves."""
+    report.check("broken_rules_are_seen", faults.unseen_rules())
+    judge = jar = None
+    try:
+        judge = drivers.built_go("judge")
+        report.check("broken_orders_are_seen", faults.unseen_orders(judge))
+        report.check("broken_multi_registers_are_seen", faults.unseen_multi(judge))
+        report.check("broken_redundant_registers_are_seen", faults.unseen_redundant(judge))
+    except drivers.Missing as missing:
+        report.skip("linearizable registers", missing)
+        return None, None
+    try:
+        jar = drivers.built_procedures()
+    except drivers.Missing as missing:
+        report.skip("several registers", missing)
+    return judge, jar
+
+
+def run_client(client, command, tools, arguments, report):
+    """All modes of one client; its line of the table, or None."""
+    line = None
+    modes = arguments.mode or MODES
+    if arguments.rounds and "load" in modes:
+        line = run_load(client, command, arguments, report)
+    judge, jar = tools
+    if judge is not None and "registers" in modes:
+        run_judged(client, command, "registers", (judge, None), arguments, report)
+    if jar is not None and "transactions" in modes:
+        run_judged(client, command, "transactions", tools, arguments, report)
+    return line
+
+
 def main():
     """Runs what the arguments ask for; the exit code says whether all passed."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--client", action="append", choices=sorted(drivers.CLIENTS))
+    parser.add_argument("--mode", action="append", choices=MODES, help="instead of all")
     parser.add_argument("--rounds", type=int, default=2, help="failovers of each client under load")
-    parser.add_argument("--registers", type=int, default=1, help="rounds of each fault")
+    parser.add_argument("--registers", type=int, default=1,
+                        help="rounds of each fault, of registers and of transactions")
     parser.add_argument("--option", action="append", default=[], help="NAME=VALUE, of all hosts")
     parser.add_argument("--seed", default="1")
     arguments = parser.parse_args()
     if not binary().exists():
         print("no server at %s: cargo build --release --bin lockstep-under-test" % binary())
         return 2
-    report, table, judge = Report(), {}, None
-    report.check("broken_rules_are_seen", faults.unseen_rules())
-    try:
-        judge = drivers.built_go("judge")
-        report.check("broken_orders_are_seen", faults.unseen_orders(judge))
-    except drivers.Missing as missing:
-        report.skip("linearizable registers", missing)
+    report, table = Report(), {}
+    tools = built_tools(report)
     for client in arguments.client or drivers.CLIENTS:
         try:
             command = drivers.command_of(client)
         except drivers.Missing as missing:
             report.skip("[%s]" % client, missing)
             continue
-        if arguments.rounds:
-            table[client] = run_load(client, command, arguments, report)
-        if judge is not None:
-            run_registers(client, command, judge, arguments, report)
-    print_table(table)
+        line = run_client(client, command, tools, arguments, report)
+        if line is not None:
+            table[client] = line
+    if table:
+        print_table(table)
     print("suite failover: %d passed, %d failed, %d skipped" % (report.passed, report.failed,
                                                                  report.skipped))
     return 1 if report.failed or not report.passed else 0

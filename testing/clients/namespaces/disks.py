@@ -167,7 +167,7 @@ def no_space(left_bytes):
         logged(cluster, victim, NOTICED[disks.kind])
         begin_us = time.monotonic_ns() // 1000
         try:
-            cluster.call(victim, "note", FastSerializer.VOLTTYPE_BIGINT, -1, PROBE_TIMEOUT_S)
+            cluster.call(victim, "note", [FastSerializer.VOLTTYPE_BIGINT], [-1], PROBE_TIMEOUT_S)
             disks.refusals.append("a write succeeded")
         except Refused as refused:
             disks.refusals.append(str(refused))

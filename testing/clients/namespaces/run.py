@@ -36,7 +36,8 @@ import disks  # noqa: E402
 import drivers  # noqa: E402  (needs the path above)
 import faults  # noqa: E402
 from cluster import KEYS, Cluster, binary  # noqa: E402
-from history import OK, Call, Final, findings, hung, kinds_of, longest_gap_s  # noqa: E402
+from history import (  # noqa: E402
+    OK, Call, Final, findings, hung, kinds_of, lines_of, longest_gap_s)
 from kinds import KINDS  # noqa: E402
 from network import Missing, Network  # noqa: E402
 
@@ -230,13 +231,6 @@ class Round:
                 (self.folder / (name + ".txt")).write_text(lines_of(calls), encoding="utf-8")
         else:
             shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def lines_of(calls):
-    """Calls as the lines that a driver prints."""
-    return "".join("%d %s %d %d %d %s %d %d %d %s\n" % (
-        call.worker, call.operation, call.key, call.argument, call.old, call.status,
-        call.value, call.begin_us, call.end_us, call.text) for call in calls)
 
 
 def attempt(one, judge):

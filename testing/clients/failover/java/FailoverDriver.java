@@ -3,10 +3,13 @@
 
 import java.io.PrintStream;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLongArray;
+import java.util.stream.Collectors;
+import java.util.stream.IntStream;
 import org.voltdb.VoltTable;
 import org.voltdb.client.Client;
 import org.voltdb.client.Client2;
@@ -21,6 +24,9 @@ import org.voltdb.client.ProcCallException;
 public final class FailoverDriver {
     private static final long LIMIT_S = 10;
     private static final int KEYS = 5;
+    private static final int GROUPS = 4;
+    private static final int PARTS = 3;
+    private static final int REGISTERS_OF_PART = 2;
     private static final long STRIDE = 1_000_000;
     private static final PrintStream OUT = new PrintStream(System.out, false);
 
@@ -29,12 +35,14 @@ public final class FailoverDriver {
     }
 
     private final Calls client;
+    private final String mode;
     private final AtomicLongArray tried;
     private final int workers;
     private volatile boolean stopped;
 
-    private FailoverDriver(Calls client, int workers) {
+    private FailoverDriver(Calls client, String mode, int workers) {
         this.client = client;
+        this.mode = mode;
         this.workers = workers;
         this.tried = new AtomicLongArray(workers);
     }
@@ -42,19 +50,11 @@ public final class FailoverDriver {
     public static void main(String[] arguments) throws Exception {
         int workers = Integer.parseInt(arguments[2]);
         Calls client = arguments[0].equals("client2") ? second(arguments[3]) : first(arguments[3]);
-        FailoverDriver driver = new FailoverDriver(client, workers);
-        boolean load = arguments[1].equals("load");
+        FailoverDriver driver = new FailoverDriver(client, arguments[1], workers);
         List<Thread> threads = new ArrayList<>();
         for (int number = 0; number < workers; number++) {
             int worker = number;
-            Runnable work = () -> {
-                if (load) {
-                    driver.load(worker);
-                } else {
-                    driver.registers(worker);
-                }
-            };
-            threads.add(new Thread(work));
+            threads.add(new Thread(() -> driver.work(worker)));
             threads.get(worker).start();
         }
         while (System.in.read() >= 0) {
@@ -66,6 +66,14 @@ public final class FailoverDriver {
         }
         OUT.flush();
         Runtime.getRuntime().halt(0);
+    }
+
+    private void work(int worker) {
+        switch (mode) {
+            case "load" -> load(worker);
+            case "registers" -> registers(worker);
+            default -> transactions(worker);
+        }
     }
 
     private static Calls first(String address) throws Exception {
@@ -89,18 +97,22 @@ public final class FailoverDriver {
     /** One call and its line; the value that came back, or null where it failed. */
     private Long call(int worker, String operation, String procedure, long key, long argument,
             long old, Object... values) {
+        return call(worker, operation, procedure, key, argument, old, "-", values);
+    }
+
+    private Long call(int worker, String operation, String procedure, long key, long argument,
+            long old, String steps, Object[] values) {
         String status;
         String text = null;
-        long value = -1;
+        List<Long> rows = List.of();
         long begin = System.nanoTime() / 1000;
         try {
             ClientResponse answer = client.call(procedure, values);
             status = Byte.toString(answer.getStatus());
             text = answer.getStatusString();
             VoltTable[] tables = answer.getResults();
-            if (answer.getStatus() == ClientResponse.SUCCESS && tables.length > 0
-                    && tables[0].advanceRow()) {
-                value = tables[0].getLong(0);
+            if (answer.getStatus() == ClientResponse.SUCCESS && tables.length > 0) {
+                rows = firstColumn(tables[0]);
             }
         } catch (ProcCallException failure) {
             ClientResponse answer = failure.getClientResponse();
@@ -117,6 +129,10 @@ public final class FailoverDriver {
         }
         long end = System.nanoTime() / 1000;
         String said = text == null || text.isBlank() ? "-" : text.trim().replaceAll("\\s+", " ");
+        if (mode.equals("transactions")) {
+            said = steps + " " + joined(rows) + " " + said;
+        }
+        long value = rows.isEmpty() ? -1 : rows.get(0);
         synchronized (OUT) {
             OUT.println(worker + " " + operation + " " + key + " " + argument + " " + old + " "
                     + status + " " + value + " " + begin + " " + end + " " + said);
@@ -127,6 +143,19 @@ public final class FailoverDriver {
         }
         pause();
         return null;
+    }
+
+    private static List<Long> firstColumn(VoltTable table) {
+        List<Long> rows = new ArrayList<>();
+        while (table.advanceRow()) {
+            rows.add(table.getLong(0));
+        }
+        return rows;
+    }
+
+    private static String joined(List<Long> rows) {
+        String word = rows.stream().map(String::valueOf).collect(Collectors.joining(","));
+        return word.isEmpty() ? "-" : word;
     }
 
     /** Spares a machine whose cluster is electing. */
@@ -178,5 +207,71 @@ public final class FailoverDriver {
                 call(worker, "cas", "cas_one", key, fresh, seen[key], fresh, key, seen[key]);
             }
         }
+    }
+
+    private void transactions(int worker) {
+        long[] seen = new long[KEYS];
+        for (long count = 1; !stopped; count++) {
+            long fresh = worker * STRIDE + count * PARTS;
+            if (random(2) == 0) {
+                redundant(worker, seen, fresh);
+            } else {
+                several(worker, fresh);
+            }
+        }
+    }
+
+    private void several(int worker, long fresh) {
+        long group = random(GROUPS);
+        int part = random(PARTS);
+        boolean single = random(2) == 0;
+        int first = single ? part * REGISTERS_OF_PART : 0;
+        int size = single ? REGISTERS_OF_PART : PARTS * REGISTERS_OF_PART;
+        List<Integer> registers = new ArrayList<>(
+                IntStream.range(first, first + size).boxed().toList());
+        Collections.shuffle(registers, ThreadLocalRandom.current());
+        String steps = stepsOn(registers.subList(0, Math.min(size, 1 + random(3))), fresh);
+        if (single) {
+            call(worker, "single", "SingleRegisters", group, 0, 0, steps,
+                    new Object[] {1L + part, group, steps});
+        } else {
+            call(worker, "multi", "MultiRegisters", group, 0, 0, steps,
+                    new Object[] {group, steps});
+        }
+    }
+
+    private static String stepsOn(List<Integer> registers, long fresh) {
+        List<String> steps = new ArrayList<>();
+        for (int at = 0; at < registers.size(); at++) {
+            int kind = random(3);
+            if (kind != 0) {
+                steps.add("r" + registers.get(at));
+            }
+            if (kind != 1) {
+                steps.add("w" + registers.get(at) + "=" + (fresh + at));
+            }
+        }
+        StringBuilder text = new StringBuilder(steps.get(0));
+        for (String step : steps.subList(1, steps.size())) {
+            text.append(random(2) == 0 ? "," : ";").append(step);
+        }
+        return text + (random(8) == 0 ? ";x" : "");
+    }
+
+    private void redundant(int worker, long[] seen, long fresh) {
+        int key = random(KEYS);
+        int kind = random(4);
+        if (kind < 2) {
+            Long value = call(worker, "get_all", "get_copies", key, 0, 0, key);
+            seen[key] = value == null ? seen[key] : value;
+        } else if (kind == 2) {
+            call(worker, "put_all", "put_copies", key, fresh, 0, fresh, key);
+        } else {
+            call(worker, "cas_all", "cas_copies", key, fresh, seen[key], fresh, key, seen[key]);
+        }
+    }
+
+    private static int random(int bound) {
+        return ThreadLocalRandom.current().nextInt(bound);
     }
 }

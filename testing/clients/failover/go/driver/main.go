@@ -24,12 +24,16 @@ import (
 const (
 	limit          = 10 * time.Second
 	keys           = 5
+	groups         = 4 // of registers, each with so many partitioning keys, with so many registers
+	parts          = 3
+	ofPart         = 2
 	stride         = 1_000_000
 	clockMonotonic = 1
 )
 
 type shared struct {
 	addresses string
+	mode      string
 	workers   int
 	stopped   atomic.Bool
 	output    sync.Mutex
@@ -49,16 +53,25 @@ func now() int64 {
 	return t.Nano() / 1000
 }
 
-// The value of the first row and column, or -1.
-func valueOf(rows driver.Rows) int64 {
+// The first column of all rows.
+func columnOf(rows driver.Rows) (column []int64) {
 	found, isTable := rows.(*volt.VoltRows)
-	if !isTable || found.ColumnCount() == 0 || !found.AdvanceRow() {
-		return -1
+	for isTable && found.ColumnCount() > 0 && found.AdvanceRow() {
+		value, err := found.GetBigInt(0)
+		if err != nil || value == nil {
+			return nil
+		}
+		column = append(column, value.(int64))
 	}
-	if value, err := found.GetBigInt(0); err == nil && value != nil {
-		return value.(int64)
+	return column
+}
+
+// A word for the rows of an answer, as in a history.
+func wordOf(column []int64) string {
+	if len(column) == 0 {
+		return "-"
 	}
-	return -1
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(column), " ", ","), "[]")
 }
 
 // The status and text of an answer: this client makes no error of an answer that is one.
@@ -87,20 +100,33 @@ func statusOf(failure error) string {
 	return strconv.Itoa(int(status))
 }
 
-// One call and its line; the value that came back, and whether the call succeeded.
+// One call of numbers and its line; the value that came back, and whether the call succeeded.
 func (w *worker) call(operation, procedure string, key, argument, old int64, values ...int64) (int64, bool) {
 	arguments := make([]driver.Value, len(values))
 	for at, value := range values {
 		arguments[at] = value
 	}
+	return w.send(operation, procedure, key, argument, old, "-", arguments)
+}
+
+func (w *worker) send(operation, procedure string, key, argument, old int64, steps string,
+	arguments []driver.Value) (int64, bool) {
 	begin := now()
 	rows, failure := w.client.QueryTimeout(procedure, arguments, limit)
 	end := now()
-	status, text, value := "1", "-", int64(-1)
+	status, text := "1", "-"
+	var column []int64
 	if failure != nil {
 		status, text = statusOf(failure), strings.Join(strings.Fields(failure.Error()), " ")
 	} else if status, text = answered(rows); status == "1" {
-		value = valueOf(rows)
+		column = columnOf(rows)
+	}
+	value := int64(-1)
+	if len(column) > 0 {
+		value = column[0]
+	}
+	if w.mode == "transactions" {
+		text = steps + " " + wordOf(column) + " " + text
 	}
 	w.output.Lock()
 	fmt.Println(w.number, operation, key, argument, old, status, value, begin, end, text)
@@ -156,13 +182,82 @@ func (w *worker) registers() {
 	}
 }
 
+func (w *worker) transactions() {
+	var seen [keys]int64
+	for count := int64(1); !w.stopped.Load(); count++ {
+		fresh := int64(w.number)*stride + count*parts
+		if rand.Intn(2) == 0 {
+			w.redundant(&seen, fresh)
+		} else {
+			w.several(fresh)
+		}
+	}
+}
+
+// Steps on one to three registers of a group, all of one partition or not.
+func (w *worker) several(fresh int64) {
+	group, part := rand.Intn(groups), rand.Intn(parts)
+	if rand.Intn(2) == 0 {
+		registers := rand.Perm(ofPart)
+		for at := range registers {
+			registers[at] += part * ofPart
+		}
+		steps := stepsOn(registers, fresh)
+		w.send("single", "SingleRegisters", int64(group), 0, 0, steps,
+			[]driver.Value{int64(1 + part), int64(group), steps})
+		return
+	}
+	steps := stepsOn(rand.Perm(parts*ofPart), fresh)
+	w.send("multi", "MultiRegisters", int64(group), 0, 0, steps,
+		[]driver.Value{int64(group), steps})
+}
+
+// Reads, writes, or a read and a write of each of the first registers, in a batch with the step
+// before or in the next one; some calls are rolled back at the end.
+func stepsOn(registers []int, fresh int64) string {
+	var text strings.Builder
+	add := func(step string) {
+		if text.Len() > 0 {
+			text.WriteByte(",;"[rand.Intn(2)])
+		}
+		text.WriteString(step)
+	}
+	for at, register := range registers[:min(len(registers), 1+rand.Intn(3))] {
+		kind := rand.Intn(3)
+		if kind != 0 {
+			add(fmt.Sprintf("r%d", register))
+		}
+		if kind != 1 {
+			add(fmt.Sprintf("w%d=%d", register, fresh+int64(at)))
+		}
+	}
+	if rand.Intn(8) == 0 {
+		text.WriteString(";x")
+	}
+	return text.String()
+}
+
+func (w *worker) redundant(seen *[keys]int64, fresh int64) {
+	key := int64(rand.Intn(keys))
+	switch rand.Intn(4) {
+	case 0, 1:
+		if value, ok := w.call("get_all", "get_copies", key, 0, 0, key); ok {
+			seen[key] = value
+		}
+	case 2:
+		w.call("put_all", "put_copies", key, fresh, 0, fresh, key)
+	default:
+		w.call("cas_all", "cas_copies", key, fresh, seen[key], fresh, key, seen[key])
+	}
+}
+
 func main() {
 	count, err := strconv.Atoi(os.Args[3])
 	if err != nil {
 		panic(err)
 	}
 	all := &shared{addresses: "voltdb://" + strings.Join(os.Args[4:], ",voltdb://"), workers: count,
-		tried: make([]atomic.Int64, count)}
+		mode: os.Args[2], tried: make([]atomic.Int64, count)}
 	var running sync.WaitGroup
 	for number := 0; number < count; number++ {
 		client, err := volt.OpenConn(all.addresses)
@@ -173,10 +268,13 @@ func main() {
 		running.Add(1)
 		go func() {
 			defer running.Done()
-			if os.Args[2] == "load" {
+			switch w.mode {
+			case "load":
 				w.load()
-			} else {
+			case "registers":
 				w.registers()
+			default:
+				w.transactions()
 			}
 		}()
 	}
