@@ -192,6 +192,20 @@ impl Control {
         self.detector.set_cannot_lead(partitions);
     }
 
+    /// What this host has too little of, such as memory, as bits that the hosts define: the other
+    /// hosts hear of it by its heartbeats.
+    pub fn set_shortages(&mut self, shortages: u8) {
+        self.detector.set_shortages(shortages);
+    }
+
+    /// The other hosts that take part, each with what it has too little of, ascending.
+    pub fn shortages(&self) -> impl Iterator<Item = (HostId, u8)> + '_ {
+        let hosts = self.state().into_iter().flat_map(|state| &state.hosts);
+        let up = hosts.filter(|(_, record)| record.state == HostState::Up);
+        let reported = up.map(|(host, _)| (*host, self.detector.shortages_of(*host)));
+        reported.filter(|(_, shortages)| *shortages != 0)
+    }
+
     /// The partitions that cannot be served, ascending: a copy that counts is at a host that is not
     /// up and could not be taken out, or the host that is to lead says that it cannot.
     pub fn unavailable(&self) -> Vec<PartitionId> {

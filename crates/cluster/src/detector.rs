@@ -37,6 +37,8 @@ struct Peer {
     cut_from: BTreeMap<HostId, Epoch>,
     site_age_us_max: u64,
     cannot_lead: BTreeSet<PartitionId>,
+    /// What it has too little of.
+    shortages: u8,
     /// The peer's wall clock less that of this host, if it is over the limit.
     clock_off_us: Option<i64>,
     /// Messages between the two hosts were lost for good, which both had taken part since this
@@ -65,6 +67,8 @@ pub struct Detector {
     sites: Vec<u64>,
     /// Partitions that this host is to lead and cannot.
     cannot_lead: Vec<PartitionId>,
+    /// What this host has too little of.
+    shortages: u8,
     stale_since_us: Option<u64>,
 }
 
@@ -78,9 +82,17 @@ impl Detector {
         faults: Faults,
         now_us: u64,
     ) -> Detector {
-        let sites = vec![now_us; usize::from(sites)];
-        let (peers, cannot_lead, stale_since_us) = (BTreeMap::new(), Vec::new(), None);
-        Detector { host, incarnation, options, faults, peers, sites, cannot_lead, stale_since_us }
+        Detector {
+            host,
+            incarnation,
+            options,
+            faults,
+            peers: BTreeMap::new(),
+            sites: vec![now_us; usize::from(sites)],
+            cannot_lead: Vec::new(),
+            shortages: 0,
+            stale_since_us: None,
+        }
     }
 
     /// A site thread ran at a time, or was waiting for work then.
@@ -100,6 +112,16 @@ impl Detector {
     /// The partitions that this host is to lead and cannot, as its heartbeats have them.
     pub fn set_cannot_lead(&mut self, partitions: Vec<PartitionId>) {
         self.cannot_lead = partitions;
+    }
+
+    /// What this host has too little of, as its heartbeats have it.
+    pub fn set_shortages(&mut self, shortages: u8) {
+        self.shortages = shortages;
+    }
+
+    /// What another host has too little of, by its newest heartbeat; 0 is nothing.
+    pub fn shortages_of(&self, host: HostId) -> u8 {
+        self.peers.get(&host).map_or(0, |peer| peer.shortages)
     }
 
     /// Whether a host that is to lead a partition has said that it cannot.
@@ -136,6 +158,7 @@ impl Detector {
             cut_from: BTreeMap::new(),
             site_age_us_max: 0,
             cannot_lead: BTreeSet::new(),
+            shortages: 0,
             clock_off_us: None,
             cut_since: None,
         };
@@ -192,6 +215,7 @@ impl Detector {
             cut_from: self.cut_from().collect(),
             site_ages_us: self.sites.iter().map(|ran_us| now_us.saturating_sub(*ran_us)).collect(),
             cannot_lead: self.cannot_lead.clone(),
+            shortages: self.shortages,
         }
     }
 
@@ -221,6 +245,7 @@ impl Detector {
         peer.suspects = heartbeat.suspects.iter().copied().collect();
         peer.cut_from = heartbeat.cut_from.iter().copied().collect();
         peer.cannot_lead = heartbeat.cannot_lead.iter().copied().collect();
+        peer.shortages = heartbeat.shortages;
         peer.site_age_us_max = heartbeat.site_ages_us.iter().copied().max().unwrap_or(0);
         let echo = heartbeat
             .echo

@@ -10,7 +10,7 @@ use lockstep_base::bytes::{ByteReader, ByteWriter};
 use lockstep_types::{HostId, PartitionId};
 
 /// Version of the byte form of [`Heartbeat`].
-const HEARTBEAT_VERSION: u8 = 3;
+const HEARTBEAT_VERSION: u8 = 4;
 
 /// What a host answers to the newest heartbeat of the host that it sends to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +50,8 @@ pub struct Heartbeat {
     pub site_ages_us: Vec<u64>,
     /// Partitions that the sender is to lead and cannot.
     pub cannot_lead: Vec<PartitionId>,
+    /// What the sender has too little of, such as memory, as bits that the hosts define.
+    pub shortages: u8,
 }
 
 impl Heartbeat {
@@ -80,6 +82,7 @@ impl Heartbeat {
         self.site_ages_us.iter().for_each(|age_us| output.put_varint(*age_us));
         output.put_varint(self.cannot_lead.len() as u64);
         self.cannot_lead.iter().for_each(|own| output.put_varint(u64::from(own.0)));
+        output.put_u8(self.shortages);
         output
     }
 
@@ -111,6 +114,7 @@ impl Heartbeat {
         let site_ages_us = (0..count).map(|_| input.varint()).collect::<Result<_, _>>()?;
         let count = read_count(input, "partitions that cannot be led")?;
         let cannot_lead = (0..count).map(|_| read_partition(input)).collect::<Result<_, _>>()?;
+        let shortages = input.u8()?;
         read_end(input)?;
         Ok(Heartbeat {
             cluster,
@@ -123,6 +127,7 @@ impl Heartbeat {
             cut_from,
             site_ages_us,
             cannot_lead,
+            shortages,
         })
     }
 }
@@ -145,13 +150,14 @@ mod tests {
             cut_from: vec![(HostId(2), Epoch(4))],
             site_ages_us: vec![0, 9],
             cannot_lead: vec![PartitionId(6)],
+            shortages: 5,
         };
         let bytes = heartbeat.encode();
         let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         assert_eq!(
             hex,
-            "03070707070707070707070707070707070205e807d00f0103ac0204010101010204020009\
-             0106"
+            "04070707070707070707070707070707070205e807d00f0103ac0204010101010204020009\
+             010605"
         );
         assert_eq!(Heartbeat::decode(&bytes), Ok(heartbeat.clone()));
         let (suspects, cut_from) = (vec![], vec![]);

@@ -6,7 +6,7 @@
 
 use lockstep_plan_ir::ProcedureDefinition;
 use lockstep_plan_ir::Statement;
-use lockstep_types::{Failure, Status};
+use lockstep_types::{Failure, HostId, Status};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// An administrator has paused the host: clients only read.
@@ -25,6 +25,20 @@ const STOPPING: u32 = 1 << 5;
 const CUT_OFF: u32 = 1 << 6;
 /// Some partitions cannot be served: no call that needs one.
 const UNAVAILABLE: u32 = 1 << 7;
+
+/// Another host of the cluster is at its memory limit: nothing that may grow.
+const MEMORY_FULL_ELSEWHERE: u32 = 1 << 8;
+/// The disk of another host has less than its reserve: nothing that may grow.
+const DISK_LOW_ELSEWHERE: u32 = 1 << 9;
+/// The disk of another host has nearly nothing, or no space for its command log: no write at all.
+const DISK_FULL_ELSEWHERE: u32 = 1 << 10;
+const ELSEWHERE: u32 = MEMORY_FULL_ELSEWHERE | DISK_LOW_ELSEWHERE | DISK_FULL_ELSEWHERE;
+/// What hosts tell each other: a bit for each of these reasons, in this order.
+const SHARED: [(u32, u32); 3] = [
+    (MEMORY_FULL, MEMORY_FULL_ELSEWHERE),
+    (DISK_LOW, DISK_LOW_ELSEWHERE),
+    (DISK_FULL | LOG_WAITS, DISK_FULL_ELSEWHERE),
+];
 
 /// What every call gets at a host that is not in the majority of its cluster.
 const NOT_IN_MAJORITY: &str = "This host is not connected with a majority of its cluster, and \
@@ -85,6 +99,8 @@ pub struct Intake {
     reasons: AtomicU32,
     memory: Measured,
     disk: Measured,
+    /// The number of the first of the other hosts that have too little of something.
+    short_host: AtomicU32,
 }
 
 impl Intake {
@@ -183,6 +199,59 @@ impl Intake {
         self.set(DISK_LOW, is_low).then_some(is_low)
     }
 
+    /// What this host has too little of, for the other hosts of its cluster.
+    pub fn shortages(&self) -> u8 {
+        let bits = (0..).zip(SHARED).filter(|(_, (own, _))| self.has(*own));
+        bits.map(|(bit, _)| 1 << bit).sum()
+    }
+
+    /// What other hosts of the cluster have too little of, by [`Intake::shortages`] of each: every
+    /// copy of a partition executes the same writes, so all hosts refuse what one of them has to.
+    /// What there is to say of it, if that is news.
+    pub fn note_shortages(&self, hosts: impl Iterator<Item = (HostId, u8)>) -> Option<String> {
+        let (mut reasons, mut first) = (0, None);
+        for (host, shortages) in hosts {
+            let known = (0..).zip(SHARED).filter(|(bit, _)| shortages >> bit & 1 == 1);
+            reasons |= known.fold(0, |all, (_, (_, elsewhere))| all | elsewhere);
+            first = first.or(Some(host));
+        }
+        if let Some(host) = first {
+            self.short_host.store(host.0, Ordering::Relaxed);
+        }
+        let before = self.reasons.load(Ordering::Relaxed) & ELSEWHERE;
+        if before == reasons {
+            return None;
+        }
+        self.reasons.fetch_or(reasons, Ordering::Relaxed);
+        self.reasons.fetch_and(!(ELSEWHERE & !reasons), Ordering::Relaxed);
+        Some(match reasons {
+            0 => "all hosts of the cluster have memory and space again: writes go on".to_string(),
+            _ => self.said_of_others(),
+        })
+    }
+
+    /// What is wrong at another host of the cluster, and what helps.
+    fn said_of_others(&self) -> String {
+        let host = self.short_host.load(Ordering::Relaxed);
+        let (problem, help) = if self.has(DISK_FULL_ELSEWHERE) {
+            ("has no space for its command log", "Make room on its disk")
+        } else if self.has(MEMORY_FULL_ELSEWHERE) {
+            (
+                "is at its memory limit (options memory_limit_percent and memory_limit_bytes)",
+                "Delete rows, or start it with a higher limit or more memory",
+            )
+        } else {
+            (
+                "has less free space on its disk than its reserve (option disk_reserve_bytes)",
+                "Make room there",
+            )
+        };
+        format!(
+            "Server is in read-only mode: host {host} of the cluster {problem}. {help}: writes go \
+             on by themselves."
+        )
+    }
+
     /// Whether a call is taken that may change so much, from an administrator or a client.
     ///
     /// # Errors
@@ -200,12 +269,16 @@ impl Intake {
                 .to_string()
         } else if has(LOG_WAITS | DISK_FULL) {
             format!("{} No write is taken until then; reads go on.", self.said_of_disk())
+        } else if has(DISK_FULL_ELSEWHERE) {
+            format!("{} No write is taken until then; reads go on.", self.said_of_others())
         } else if changes == Changes::Deletes {
             return Ok(());
         } else if has(MEMORY_FULL) {
             format!("{} Reads and deletes go on.", self.said_of_memory())
         } else if has(DISK_LOW) {
             format!("{} Reads and deletes go on.", self.said_of_disk())
+        } else if has(ELSEWHERE) {
+            format!("{} Reads and deletes go on.", self.said_of_others())
         } else {
             return Ok(());
         };
@@ -304,6 +377,32 @@ mod tests {
         assert_eq!(taken(&intake), [true, true, false]);
         assert_eq!(intake.note_disk(1_050, 1_000), Some(false));
         assert!(intake.is_open());
+    }
+
+    #[test]
+    fn what_one_host_has_to_refuse_all_do() {
+        let (full, other) = (Intake::default(), Intake::default());
+        let hear = || other.note_shortages([(HostId(2), full.shortages())].into_iter());
+        assert_eq!((full.shortages(), hear()), (0, None));
+        full.note_disk(999, 1_000);
+        let news = hear().expect("it is new");
+        assert!(news.contains("host 2 of the cluster has less free space"), "{news}");
+        assert_eq!((hear(), taken(&other)), (None, [true, true, false]));
+        full.set_log_waits(true);
+        assert!(hear().is_some_and(|news| news.contains("no space for its command log")));
+        assert_eq!(taken(&other), [true, false, false]);
+        let refused = other.check(Changes::Anything, true).expect_err("administrators neither");
+        assert_eq!(refused.status, Status::ServerUnavailable);
+        assert!(refused.message.contains("Make room on its disk"), "{}", refused.message);
+        full.set_log_waits(false);
+        full.note_disk(2_000, 1_000);
+        full.note_memory(1_000, 1_000);
+        assert!(hear().is_some_and(|news| news.contains("is at its memory limit")));
+        assert_eq!(taken(&other), [true, true, false]);
+        full.note_memory(0, 1_000);
+        assert!(hear().is_some_and(|news| news.contains("writes go on")) && other.is_open());
+        // What a later release shares besides is nothing that this one knows.
+        assert_eq!(other.note_shortages([(HostId(1), 0x80)].into_iter()), None);
     }
 
     #[test]

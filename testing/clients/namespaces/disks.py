@@ -10,7 +10,7 @@ import subprocess
 import threading
 import time
 
-from cluster import Refused, binary
+from cluster import binary
 from voltdbclient import FastSerializer
 
 from network import Missing, run
@@ -31,6 +31,8 @@ GOES_ON = {"disk-full": "the command log has space again",
            "disk-reserve": "the disk has space again"}
 #: What a write is refused with meanwhile.
 REFUSAL = {"disk-full": "no space for the command log", "disk-reserve": "disk_reserve_bytes"}
+#: What the other hosts log, and refuse writes with, meanwhile.
+ELSEWHERE = "host %d of the cluster"
 WRITES = ("insert", "note", "bump", "put", "cas")
 #: What ext4 answers to a write once it has failed.
 DISK_ERROR = "Read-only file system"
@@ -41,8 +43,10 @@ class Disks:
 
     def __init__(self, kind, folder, hosts):
         self.kind, self.folder, self.hosts = kind, folder, range(hosts)
-        #: Of the fault, in microseconds of the monotonic clock, once it was noticed.
-        self.window_us, self.refusals = (0, 0), []
+        #: Of the fault, in microseconds of the monotonic clock, once all hosts noticed it.
+        self.window_us = 0, 0
+        #: By host, what it answered to a write meanwhile.
+        self.answers = {}
 
     def __enter__(self):
         if os.geteuid() != 0:
@@ -159,18 +163,29 @@ def logged(cluster, number, words):
     return words in cluster.said(number)
 
 
+def notice(kind, number, victim):
+    """What a host logs when it notices that the disk of a victim has no space."""
+    return NOTICED[kind] if number == victim else ELSEWHERE % victim
+
+
+def probe(cluster, number):
+    """What a host answers to a write."""
+    try:
+        cluster.call(number, "note", [FastSerializer.VOLTTYPE_BIGINT], [-1], PROBE_TIMEOUT_S)
+        return "success"
+    except Exception as refused:  # pylint: disable=broad-except  (the client raises any)
+        return str(refused)
+
+
 def no_space(left_bytes):
     """A kind of fault: the disk of a host has only so much space, and then plenty again."""
     def fault(_network, cluster, victim, random, seconds):
         disks, bytes_left = cluster.disks, left_bytes(random)
         disks.fill(victim, bytes_left)
-        logged(cluster, victim, NOTICED[disks.kind])
+        for number in disks.hosts:
+            logged(cluster, number, notice(disks.kind, number, victim))
         begin_us = time.monotonic_ns() // 1000
-        try:
-            cluster.call(victim, "note", [FastSerializer.VOLTTYPE_BIGINT], [-1], PROBE_TIMEOUT_S)
-            disks.refusals.append("a write succeeded")
-        except Refused as refused:
-            disks.refusals.append(str(refused))
+        disks.answers = {number: probe(cluster, number) for number in disks.hosts}
         threading.Event().wait(seconds)
         disks.window_us = begin_us, time.monotonic_ns() // 1000
         disks.empty(victim)
@@ -217,21 +232,19 @@ def wrong(cluster, victim, calls):
         return found
     if said.rfind(GOES_ON[kind]) < said.rfind(NOTICED[kind]):
         found["disk"].append("host %d does not log '%s'" % (victim, GOES_ON[kind]))
-    if not any(": -5 " in text and REFUSAL[kind] in text for text in cluster.disks.refusals):
-        found["refusals"] = ["host %d does not say '%s': %s" % (victim, REFUSAL[kind],
-                                                               cluster.disks.refusals)]
+    for number, answer in cluster.disks.answers.items():
+        words = REFUSAL[kind] if number == victim else ELSEWHERE % victim
+        if ": -5 " not in answer or words not in answer:
+            found.setdefault("refusals", []).append("host %d does not say '%s': %s" % (
+                number, words, answer))
     if cluster.was_put_out(victim):
         found["a false loss"] = ["host %d, for its disk" % victim]
     begin_us, end_us = cluster.disks.window_us
     during = [call for call in calls
               if call.ok() and call.begin_us > begin_us and call.end_us < end_us]
-    own = [call for call in during if call.worker == victim]
-    taken = [call for call in own if call.operation in WRITES]
-    found["a write was taken"] = [str(call) for call in taken]
+    found["a write was taken"] = [str(call) for call in during if call.operation in WRITES]
     # Without space for the log, what depends on a write that waits waits as well.
-    if kind == "disk-reserve":
-        elsewhere = [call for call in during if call not in own and call.operation in WRITES]
-        if len(own) == len(taken) or not elsewhere:
-            found["stands still"] = ["%d reads at host %d and %d writes at others succeed" % (
-                len(own) - len(taken), victim, len(elsewhere))]
+    reading = {call.worker for call in during}
+    if kind == "disk-reserve" and not reading.issuperset(cluster.disks.hosts):
+        found["stands still"] = ["reads succeed at the hosts %s alone" % sorted(reading)]
     return found

@@ -234,8 +234,12 @@ impl Membership {
             self.control.stop_proposing();
         }
         self.leave(now);
+        self.control.set_shortages(self.facts.intake.shortages());
         self.control.tick(now);
         self.note_effects(now);
+        if let Some(news) = self.facts.intake.note_shortages(self.control.shortages()) {
+            tracing::warn!("{news}");
+        }
         self.attend_to_moves();
         self.note_unavailable();
         self.begin_again(now.us);

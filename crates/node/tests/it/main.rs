@@ -44,6 +44,7 @@ mod replicated;
 mod roles;
 mod schedule;
 mod schema;
+mod shortages;
 mod snapshot;
 mod snapshot_load;
 mod statistics;
