@@ -70,6 +70,13 @@ impl Row {
         }
     }
 
+    /// A figure without bounds.
+    pub fn stated(what: &str, reached: String, detail: String) -> Row {
+        let none = || "-".to_string();
+        let (must, aim) = (none(), none());
+        Row { what: what.to_string(), reached, must, aim, verdict: "stated", detail }
+    }
+
     /// The columns of rows.
     pub const HEAD: [&'static str; 6] = ["figure", "reached", "must", "aim", "verdict", "detail"];
 

@@ -2,9 +2,10 @@
 //! do nothing but the protocol, on the same core and at the same rate; and that of the same
 //! cluster without copies.
 //!
-//! Half of the load is half of the calls that it answers in a closed loop. They take far more than
-//! half of the servers' core, since calls that come a few at a time cost more than those of a
-//! closed loop; the fixed rate, which takes about half of it, is a figure of its own.
+//! Half of the load is a rate at which the servers use half of their core, or a little more: the
+//! fixed rate. Half of the calls that they answer in a closed loop is a figure beside it, and no
+//! half load: it takes three quarters of their core and more, since calls that come a few at a time
+//! cost more than those of a closed loop (docs/decisions/2026-11-28-half-load.md).
 //!
 //! Three processes that share a core feel each time that the machine takes it away. A ticker on
 //! either core tells when that happened; calls that were due about such a time are set aside, see
