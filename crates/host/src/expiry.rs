@@ -7,7 +7,7 @@
 //! next poll is by the new catalog.
 
 use crate::HostTime;
-use crate::schema::SchemaHost;
+use crate::catalog::HostCatalog;
 use crate::statements::StatementsDestination;
 use lockstep_exec::database::Database;
 use lockstep_site::{
@@ -20,9 +20,21 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The surroundings of a host's row expiration.
-pub trait ExpiryHost: SchemaHost + HostTime {
+pub trait ExpiryHost: HostTime {
+    /// The code of a procedure that is not a transaction.
+    type Outside;
+
     /// What is due when.
     fn expiry(&mut self) -> &mut ExpirySchedule;
+
+    /// The catalog in force, by which tables are polled and rows deleted.
+    fn catalog(&self) -> &Arc<HostCatalog<Self::Outside>>;
+
+    /// Whether a change of the catalog is in progress, during which no deletion begins.
+    fn is_catalog_changing(&self) -> bool;
+
+    /// Number of partitions of the cluster.
+    fn partition_count(&self) -> u32;
 
     /// Whether the host takes transactions that delete.
     fn takes_deletes(&mut self) -> bool;
@@ -48,9 +60,8 @@ pub trait ExpiryHost: SchemaHost + HostTime {
 /// Another catalog is in force, or the first one.
 pub fn set_tables<H: ExpiryHost>(host: &mut H) {
     let now_us = host.now_us();
-    let schema = host.schema_changes();
-    let partition_count = schema.partition_count();
-    let tables = schema.catalog().plan.expiring_tables();
+    let partition_count = host.partition_count();
+    let tables = host.catalog().plan.expiring_tables();
     let tables: Vec<Expiring> = tables.map(|table| Expiring::new(table, partition_count)).collect();
     host.expiry().set_tables(tables, now_us);
 }
@@ -61,10 +72,10 @@ pub fn poll_due<H: ExpiryHost>(host: &mut H) {
     if host.expiry().due_us().is_none_or(|due_us| due_us > now_us) {
         return;
     }
-    if host.schema_changes().is_changing() || !host.takes_deletes() {
+    if host.is_catalog_changing() || !host.takes_deletes() {
         return host.expiry().put_off(now_us);
     }
-    let catalog_version = host.schema_changes().catalog().version();
+    let catalog_version = host.catalog().version();
     let mut of_partition: BTreeMap<PartitionId, Vec<ExpiryPoll>> = BTreeMap::new();
     for poll in host.expiry().begin_polls(now_us) {
         of_partition.entry(poll.partition).or_default().push(poll);
@@ -96,8 +107,7 @@ pub fn polled<H: ExpiryHost>(
     found: Vec<(ExpiryUnitId, Option<u64>)>,
 ) {
     let now_us = host.now_us();
-    let schema = host.schema_changes();
-    let is_current = catalog_version == schema.catalog().version() && !schema.is_changing();
+    let is_current = catalog_version == host.catalog().version() && !host.is_catalog_changing();
     let may_delete = is_current && host.takes_deletes();
     for (unit, rows) in found {
         let batch = host.expiry().seen(unit, rows.filter(|_| may_delete), now_us);
@@ -123,9 +133,7 @@ fn order<H: ExpiryHost>(host: &mut H, batch: &ExpiryBatch) {
     let work = StatementCall { statements, read_only: false, answer: AnswerForm::Results };
     let destination = match batch.partition {
         Some(partition) => StatementsDestination::One(partition),
-        None if host.schema_changes().partition_count() == 1 => {
-            StatementsDestination::One(PartitionId(0))
-        }
+        None if host.partition_count() == 1 => StatementsDestination::One(PartitionId(0)),
         None => StatementsDestination::Several,
     };
     host.order_deletion(batch, work, destination);

@@ -8,32 +8,31 @@
 //! against the leases that it has by its own clock. Connections keep their order, stand still while
 //! they are cut, in one direction or both, and lose what is in flight when their session ends.
 //!
-//! Judges: what calls find and leave (`judge`). Copies are equal at rest, and everything ends once
-//! faults stop.
+//! Judges: what calls find and leave (`judge`, and for each further workload `lists`, `reads` and
+//! `aging`). Copies are equal at rest, and everything ends once faults stop.
 
-use crate::bank::Failure;
-use crate::plans::{LocalWork, Natives, Request, SimCatalog};
+use crate::plans::{LocalWork, Natives, Request};
 use lockstep_base::random::SeededRandom;
-use lockstep_cluster::{ClusterState, HostState, Options, Shape};
+use lockstep_cluster::{ClusterState, Options, Shape};
 use lockstep_host::copies::{FollowedPiece, Opening};
 use lockstep_host::follower::codec::OfCopy;
 use lockstep_host::hand_over::PlannedMove;
 use lockstep_host::loading::{Attempt, NumberedPart};
 use lockstep_host::placement::{ClusterPlacement, Placement};
-use lockstep_host::schema::change::CatalogChange;
 use lockstep_host::several::CoordinatorCall;
-use lockstep_plan::Catalog;
-use lockstep_site::{FromPartition, Numbered, SiteLimits};
+use lockstep_site::{ExpiryPoll, ExpiryUnitId, FromPartition, Numbered, SiteLimits};
 use lockstep_sql::Limits;
 use lockstep_types::{HashRing, HostId, Outcome, PartitionId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+mod aging;
 mod begin;
 mod changes;
 mod chaos;
 mod codes;
 mod epochs;
+mod expiry;
 pub mod growth;
 mod hops;
 mod host;
@@ -48,14 +47,17 @@ mod replica;
 mod report;
 mod rest;
 mod returns;
+mod runs;
 mod shared;
 mod unavailable;
 
+use expiry::ExpiryLimits;
 use host::Host;
 use judge::Judge;
 use members::{Done, Links};
 use network::Network;
 pub use report::{HostFaults, Report};
+pub use runs::{run_aging, run_lists, run_reads, run_seed};
 use shared::Shared;
 
 /// Between two ticks of a host.
@@ -113,6 +115,8 @@ enum Work {
     Lists,
     /// They move money, and copies answer reads.
     Reads,
+    /// They also insert rows that go when their time is over.
+    Aging,
 }
 
 /// A message between sites, or from the links of a host to its sites.
@@ -142,6 +146,10 @@ enum Said {
     HandOver(PlannedMove),
     /// To the coordinator: it is to be at another host, or to stay.
     MoveCoordinator(Option<HostId>),
+    /// From the host that orders deletions to a leader, with the version of the catalog: it is to
+    /// poll its tables for expired rows. And what it found.
+    Poll(PartitionId, u64, Vec<ExpiryPoll>),
+    Polled(u64, Vec<(ExpiryUnitId, Option<u64>)>),
     /// A call that another host is to run, with the epoch of the placement that says so.
     Bounced(usize, u64),
 }
@@ -215,43 +223,6 @@ struct Cluster {
     traffic: growth::Traffic,
 }
 
-/// Runs one seed with this number of calls, with hosts that are broken in some way.
-///
-/// # Errors
-/// The first check that failed.
-pub fn run_seed(seed: u64, calls: usize, faults: HostFaults) -> Result<Report, Failure> {
-    run_cluster(Cluster::new(seed, faults, Work::Bank), calls)
-}
-
-/// The same, and half of the calls append to lists and read them.
-///
-/// # Errors
-/// The first check that failed.
-pub fn run_lists(seed: u64, calls: usize, faults: HostFaults) -> Result<Report, Failure> {
-    run_cluster(Cluster::new(seed, faults, Work::Lists), calls)
-}
-
-/// As [`run_seed`], and copies answer reads.
-///
-/// # Errors
-/// The first check that failed.
-pub fn run_reads(seed: u64, calls: usize, faults: HostFaults) -> Result<Report, Failure> {
-    run_cluster(Cluster::new(seed, faults, Work::Reads), calls)
-}
-
-fn run_cluster(mut cluster: Cluster, calls: usize) -> Result<Report, Failure> {
-    match cluster.run(calls) {
-        Ok(()) => Ok(cluster.summary()),
-        Err(message) => {
-            let Cluster { shape, seed, .. } = cluster;
-            Err(Failure {
-                seed,
-                message: format!("hosts, {} with K = {}: {message}", shape.hosts, shape.k),
-            })
-        }
-    }
-}
-
 impl Cluster {
     fn new(seed: u64, faults: HostFaults, work: Work) -> Cluster {
         let mut random = SeededRandom::new(seed ^ 0x05e7_e7a1);
@@ -273,13 +244,8 @@ impl Cluster {
             ..Options::default()
         };
         let natives = Natives::new(seed);
-        let empty = SimCatalog::new(Catalog::default(), &natives);
-        let made =
-            empty.prepare_change(CatalogChange::Ddl(&begin::schema(work == Work::Lists)), &natives);
-        let task = made.task;
+        let (empty, catalog, task) = begin::made_schema(work, &natives);
         let version = task.catalog_version;
-        let catalog = SimCatalog::of(Arc::clone(&task.catalog));
-        let task = Arc::new(task.with_catalog(version));
         let tasks = BTreeMap::from([((version, task.source.to_vec()), task)]);
         let accounts = 2 + random.below(8) as i64;
         let mut shared = Shared {
@@ -296,9 +262,13 @@ impl Cluster {
             answers: Vec::new(),
             problem: None,
             reads_bound_us: (work == Work::Reads).then(|| reads::bound_us(seed)),
+            expiry: (work == Work::Aging).then(|| ExpiryLimits::of_seed(seed)),
+            deletions: Vec::new(),
+            deletions_ended: Vec::new(),
             faults,
             report: Report::default(),
         };
+        let judge = begin::judge_of(seed, work, accounts, &shared);
         let mut cluster = Cluster {
             now_us: 1_000,
             loses_partitions: shared.random.chance(1, 4),
@@ -318,7 +288,7 @@ impl Cluster {
             network: Network::new(),
             events: BTreeMap::new(),
             next_event: 0,
-            judge: Judge::new(accounts, lists::Lists::of_seed(seed, work == Work::Lists)),
+            judge,
             disturbed: BTreeMap::new(),
             report: Report::default(),
             traffic: growth::Traffic::default(),
@@ -499,6 +469,7 @@ impl Cluster {
 
     fn judge_answers(&mut self) -> Result<(), String> {
         self.judge.now_us = self.now_us;
+        self.judge.take_deletions(&mut self.shared)?;
         for answer in std::mem::take(&mut self.shared.answers) {
             self.judge.answer(&answer)?;
         }
@@ -524,61 +495,6 @@ impl Cluster {
             process.as_ref().is_some_and(|it| !it.links.serving.is_out() && it.host.has_joined())
         };
         (0..self.processes.len()).filter(|host| is_serving(&self.processes[*host])).collect()
-    }
-
-    fn run(&mut self, calls: usize) -> Result<(), String> {
-        self.form()?;
-        self.load()?;
-        self.disturb_for(calls)?;
-        self.heal();
-        let limit_us = self.now_us + REST_US;
-        if !self.run_until(limit_us, Cluster::is_at_rest)? {
-            if self.is_stuck() {
-                self.report.stuck += 1;
-                return Ok(());
-            }
-            return Err(format!("no rest once faults have stopped: {}", self.unrest()));
-        }
-        self.compare()?;
-        self.report.changes += self.judge_changes()?;
-        let state = self.state().expect("the cluster was formed");
-        let lost = self.left_unavailable(state).expect("the cluster is at rest");
-        if !lost.is_empty() {
-            return self.read_what_is_left(&lost);
-        }
-        // A host that was disturbed last may refuse calls for a moment.
-        for attempt in 0..READS_AT_REST {
-            let serving = self.serving();
-            let call =
-                if attempt % 2 == 0 { self.judge.read_all() } else { self.judge.read_moves() };
-            self.call_at(serving[attempt / 2 % serving.len()], call);
-            let limit_us = self.now_us + FORM_US;
-            if !self.run_until(limit_us, |it| it.judge.outstanding == 0)? {
-                if self.is_stuck() {
-                    self.report.stuck += 1;
-                    return Ok(());
-                }
-                return Err("a read at rest is not answered".to_string());
-            }
-            if attempt % 2 == 1 && self.judge.is_last_done() {
-                self.read_codes()?;
-                return self.judge_lists();
-            }
-            self.run_until(self.now_us + TICK_US, |_| false)?;
-        }
-        Err(format!("reads at rest fail: {}; {}", self.judge.why, self.unrest()))
-    }
-
-    fn summary(&self) -> Report {
-        let [answered, failed, unknown] = self.judge.ended;
-        let shared = self.shared.report;
-        let mut report = Report { answered, failed, unknown, ..self.report };
-        report.add(&shared);
-        let state = self.state().expect("the cluster was formed");
-        let lost = state.hosts.values().filter(|record| record.state != HostState::Up).count();
-        report.lost += lost as u64;
-        report.epochs += state.epoch.0 - 1;
-        report
     }
 }
 

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 const USAGE: &str = "\
-Usage: lockstep-sim [power|copies|hosts] [--seeds N] [--from SEED] [--minutes M] [--calls N]
+Usage: lockstep-sim [power|copies|hosts [WORK]] [--seeds N] [--from SEED] [--minutes M] [--calls N]
        lockstep-sim timed
        lockstep-sim scale [N]
        lockstep-sim growth [K N]
@@ -25,7 +25,8 @@ Runs seeds of the simulator, and stops at the first that fails.
 
   power        power cuts alone
   copies       lost and moved leaders and lost coordinators alone
-  hosts        several hosts, each with its control plane, that are stopped and cut off, alone
+  hosts        several hosts, each with its control plane, that are stopped and cut off, alone;
+               WORK is one workload for each seed: bank, lists, reads or aging
   --seeds N    so many seeds (1000; with --minutes as many as there is time for)
   --from SEED  the first of them (1)
   --minutes M  no new seed after so long
@@ -48,6 +49,21 @@ const SHOW_EVERY: Duration = Duration::from_millis(200);
 const LISTS_ONE_IN: u64 = 4;
 /// Of the seeds of hosts, one in as many is also run with copies that answer reads.
 const READS_ONE_IN: u64 = 3;
+/// Of the seeds of hosts, one in as many is also run with rows that go when their time is over.
+const AGING_ONE_IN: u64 = 4;
+
+/// A workload of several hosts.
+type HostRun = fn(u64, usize, hosts::HostFaults) -> Result<hosts::Report, lockstep_sim::Failure>;
+
+/// The workloads of several hosts. Each runs with the seeds that leave the second number when they
+/// are divided by the first.
+const HOST_RUNS: [(&str, HostRun, (u64, u64)); 4] = [
+    ("bank", hosts::run_seed, (1, 0)),
+    // The order of transactions is dear to find.
+    ("lists", hosts::run_lists, (LISTS_ONE_IN, 0)),
+    ("reads", hosts::run_reads, (READS_ONE_IN, 1)),
+    ("aging", hosts::run_aging, (AGING_ONE_IN, 2)),
+];
 /// The share of transfers, in a thousand calls.
 const SHARES_PER_MILLE: [u64; 5] = [0, 10, 100, 500, 1000];
 
@@ -159,6 +175,8 @@ enum Alone {
     Power,
     Copies,
     Hosts,
+    /// One workload of several hosts, by its place among all.
+    HostsWith(usize),
 }
 
 /// What to run.
@@ -197,14 +215,18 @@ fn given(arguments: &[String]) -> Result<Given, String> {
         _ if words.iter().any(|word| ["--help", "-h"].contains(word)) => return Ok(Given::Help),
         _ => {}
     }
-    let alone = match words.first() {
-        Some(&"power") => Some(Alone::Power),
-        Some(&"copies") => Some(Alone::Copies),
-        Some(&"hosts") => Some(Alone::Hosts),
-        _ => None,
+    let host_run = |word: &str| HOST_RUNS.iter().position(|(name, ..)| *name == word);
+    let (alone, taken) = match words[..] {
+        ["power", ..] => (Some(Alone::Power), 1),
+        ["copies", ..] => (Some(Alone::Copies), 1),
+        ["hosts", word, ..] if host_run(word).is_some() => {
+            (host_run(word).map(Alone::HostsWith), 2)
+        }
+        ["hosts", ..] => (Some(Alone::Hosts), 1),
+        _ => (None, 0),
     };
     let (mut from, mut seeds, mut minutes, mut calls) = (1, None, None, 400);
-    let mut left = arguments[usize::from(alone.is_some())..].iter();
+    let mut left = arguments[taken..].iter();
     while let Some(name) = left.next() {
         match name.as_str() {
             "--from" => from = number(name, left.next())?,
@@ -274,6 +296,7 @@ fn run_seeds(
             Some(Alone::Power) => counts.cut_power(seed, calls),
             Some(Alone::Copies) => counts.lose_hosts(seed, calls),
             Some(Alone::Hosts) => counts.run_hosts(seed, calls),
+            Some(Alone::HostsWith(place)) => counts.run_hosts_with(HOST_RUNS[place].1, seed, calls),
             None => counts.run(seed, calls),
         };
         counts.seeds += 1;
@@ -340,16 +363,17 @@ impl Counts {
     }
 
     fn run_hosts(&mut self, seed: u64, calls: usize) -> Result<(), lockstep_sim::Failure> {
-        let sound = hosts::HostFaults::default();
-        let report = hosts::run_seed(seed, calls / 2, sound)?;
-        self.hosts.add(&report);
-        // The order of transactions is dear to find.
-        if seed.is_multiple_of(LISTS_ONE_IN) {
-            self.hosts.add(&hosts::run_lists(seed, calls / 2, sound)?);
-        }
-        if seed % READS_ONE_IN == 1 {
-            self.hosts.add(&hosts::run_reads(seed, calls / 2, sound)?);
-        }
+        let drawn = HOST_RUNS.iter().filter(|(.., (one_in, left))| seed % one_in == *left);
+        drawn.map(|(_, run, _)| *run).try_for_each(|run| self.run_hosts_with(run, seed, calls))
+    }
+
+    fn run_hosts_with(
+        &mut self,
+        run: HostRun,
+        seed: u64,
+        calls: usize,
+    ) -> Result<(), lockstep_sim::Failure> {
+        self.hosts.add(&run(seed, calls / 2, hosts::HostFaults::default())?);
         Ok(())
     }
 
@@ -443,6 +467,7 @@ mod tests {
         assert_eq!(of(""), seeds(None, 1, 1000, None, 400));
         assert_eq!(of("power --from 7 --seeds 2"), seeds(Some(Alone::Power), 7, 2, None, 400));
         assert_eq!(of("hosts --from 3"), seeds(Some(Alone::Hosts), 3, 1000, None, 400));
+        assert_eq!(of("hosts aging"), seeds(Some(Alone::HostsWith(3)), 1, 1000, None, 400));
         assert_eq!(of("copies --seeds 2"), seeds(Some(Alone::Copies), 1, 2, None, 400));
         assert_eq!(of("--minutes 3 --calls 9"), seeds(None, 1, u64::MAX, Some(3), 9));
         assert_eq!(of("scale 50"), Ok(Given::Scale { per_mille: 50 }));
@@ -457,6 +482,7 @@ mod tests {
             ("--from", "--from wants a number"),
             ("--seeds many", "--seeds wants a number, and 'many' is none"),
             ("power timed", "'timed' is not known"),
+            ("hosts voter", "'voter' is not known"),
         ] {
             assert_eq!(of(text), Err(problem.to_string()), "{text}");
         }

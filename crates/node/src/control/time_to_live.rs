@@ -3,6 +3,7 @@
 
 use super::own_calls::{LENGTH_BYTES, read_count};
 use super::{Control, SystemCall};
+use crate::catalog::HostCatalog;
 use crate::clock;
 use crate::intake::Changes;
 use crate::message::{Envelope, Origin};
@@ -12,6 +13,7 @@ use lockstep_base::elapsed::Elapsed;
 use lockstep_host::HostTime;
 use lockstep_host::expiry::{self, ExpiryHost};
 use lockstep_host::statements::StatementsDestination;
+use lockstep_jvm::JavaNonTransactional;
 use lockstep_site::{
     ExpiryBatch, ExpiryCounts, ExpiryPoll, ExpirySchedule, ExpiryUnitId, StatementCall,
 };
@@ -91,8 +93,22 @@ impl HostTime for Control {
 }
 
 impl ExpiryHost for Control {
+    type Outside = JavaNonTransactional;
+
     fn expiry(&mut self) -> &mut ExpirySchedule {
         &mut self.expiry.schedule
+    }
+
+    fn catalog(&self) -> &Arc<HostCatalog> {
+        self.schema.catalog()
+    }
+
+    fn is_catalog_changing(&self) -> bool {
+        self.schema.is_changing()
+    }
+
+    fn partition_count(&self) -> u32 {
+        self.schema.partition_count()
     }
 
     fn takes_deletes(&mut self) -> bool {

@@ -1,13 +1,19 @@
 //! The cluster is formed, and has a schema and rows.
 
+use super::aging::Aging;
 use super::host::{Handed, Where};
-use super::{Cluster, FORM_US, HostFaults, Process, Said, codes, judge, lists};
-use crate::plans::Request;
+use super::judge::Judge;
+use super::lists::Lists;
+use super::{Cluster, FORM_US, HostFaults, Process, Said, Shared, Work};
+use super::{aging, codes, judge, lists};
+use crate::plans::{Natives, Request, SimCatalog};
 use lockstep_base::random::SeededRandom;
 use lockstep_cluster::Shape;
+use lockstep_host::schema::change::CatalogChange;
 use lockstep_host::serving::Serving;
 use lockstep_host::several::CoordinatorCall;
-use lockstep_site::{MultiCall, MultiWork, SiteLimits, StopEverything};
+use lockstep_plan::Catalog;
+use lockstep_site::{MultiCall, MultiWork, SchemaTask, SiteLimits, StopEverything};
 use lockstep_types::HostId;
 use std::sync::Arc;
 use std::time::Duration;
@@ -61,9 +67,36 @@ pub(super) fn limits_of(
 }
 
 /// The schema of a run.
-pub(super) fn schema(has_lists: bool) -> String {
-    let lists = if has_lists { lists::SCHEMA } else { "" };
-    [judge::SCHEMA, codes::SCHEMA, lists].concat()
+fn schema(work: Work) -> String {
+    let more = match work {
+        Work::Bank | Work::Reads => "",
+        Work::Lists => lists::SCHEMA,
+        Work::Aging => aging::SCHEMA,
+    };
+    [judge::SCHEMA, codes::SCHEMA, more].concat()
+}
+
+/// The catalog of a new cluster, the one with the schema of a run, and the change between them.
+pub(super) fn made_schema(
+    work: Work,
+    natives: &Natives,
+) -> (SimCatalog, SimCatalog, Arc<SchemaTask<u64>>) {
+    let empty = SimCatalog::new(Catalog::default(), natives);
+    let made = empty.prepare_change(CatalogChange::Ddl(&schema(work)), natives);
+    let task = made.task;
+    let version = task.catalog_version;
+    let catalog = SimCatalog::of(Arc::clone(&task.catalog));
+    (empty, catalog, Arc::new(task.with_catalog(version)))
+}
+
+/// What judges the calls of a run.
+pub(super) fn judge_of(seed: u64, work: Work, accounts: i64, shared: &Shared) -> Judge {
+    let mut judge = Judge::new(accounts, Lists::of_seed(seed, work == Work::Lists));
+    if work == Work::Aging {
+        let catalog = &shared.catalogs[&shared.first_version].host.plan;
+        judge.aging = Some(Aging::new(catalog, shared.ring.clone(), accounts));
+    }
+    judge
 }
 
 impl Cluster {

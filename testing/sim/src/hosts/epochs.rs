@@ -44,6 +44,7 @@ impl Host {
         self.follow_learners(&before, shared);
         self.follow_coordinator(&before, shared);
         self.fail_handed_calls(&before, shared);
+        self.expiry_follows_placement();
         self.take_waiting();
         self.attend_to_moves(shared);
     }

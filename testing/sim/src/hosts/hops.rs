@@ -1,6 +1,7 @@
 //! Statements that a global index leads to their rows: from the host of the index to that of the
 //! row, wherever these are led by then.
 
+use super::expiry::deletion_of;
 use super::replica::At;
 use super::{HostCall, Said};
 use crate::plans::{LocalWork, Planned};
@@ -51,6 +52,10 @@ impl At<'_> {
     /// A call that a change of the schema overtook: it begins again where the index is, if one
     /// leads it.
     pub(super) fn overtaken(&mut self, call: HostCall) -> Option<HostCall> {
+        if deletion_of(call.call).is_some() && call.catalog_version != self.host.version {
+            self.host.bounce(call.call, self.shared);
+            return None;
+        }
         let is_led = matches!(call.work, LocalWork::Statements(_, Some(_)));
         if !is_led || call.catalog_version == self.host.version {
             return Some(self.host.plan_again(call, self.shared));

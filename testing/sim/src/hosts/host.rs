@@ -1,6 +1,7 @@
 //! A host: its copies, and the coordinator if it has that. One thread has all of it here; what the
 //! thread of the links gives to a site still arrives later.
 
+use super::expiry::{HostExpiry, deletion_of};
 use super::learning::Joining;
 use super::replica::{At, Following, Held, Replica};
 use super::{Answer, HostCall, Said, Shared};
@@ -60,6 +61,8 @@ pub(super) struct Host {
     pub(super) replicas: BTreeMap<PartitionId, Replica>,
     pub(super) coordinator: Option<Coordinator<usize, u64>>,
     pub(super) one_rounds: OneRoundCalls,
+    /// Where rows go when their time is over, what this host knows of that.
+    pub(super) expiry: Option<HostExpiry>,
     /// Messages to itself.
     pub(super) own: VecDeque<Said>,
     /// Leaders that are to be moved, and those here that are sealed for it.
@@ -99,6 +102,8 @@ impl Host {
         let replicas = partitions.filter(is_here).map(replica).collect();
         let coordinator =
             (placement.coordinator().host() == id).then(|| coordinator_of(&placement, shared, 0));
+        let (partition_count, is_here) = (placement.partition_count(), coordinator.is_some());
+        let expiry = shared.expiry.map(|limits| HostExpiry::new(partition_count, limits, is_here));
         Host {
             id,
             run: 1,
@@ -109,6 +114,7 @@ impl Host {
             replicas,
             coordinator,
             one_rounds: OneRoundCalls::new(16, shared.limits.stop_everything),
+            expiry,
             own: VecDeque::new(),
             moves: MovesAtCoordinator::default(),
             drained: Vec::new(),
@@ -237,6 +243,9 @@ impl Host {
                 false => self.wait_for_lead(partition, call, shared),
             },
             Said::Multi(call) => self.take_several(*call, shared),
+            Said::Answer(answer) if deletion_of(answer.call).is_some() => {
+                self.deletion_ended(&answer, shared);
+            }
             Said::Answer(answer) => {
                 if self.handed.remove(&answer.call).is_some() {
                     shared.answers.push(*answer);
@@ -267,6 +276,8 @@ impl Host {
             Said::HandOver(planned) => self.begin_hand_over(planned, shared),
             Said::MoveCoordinator(to) => self.move_coordinator(to, shared),
             Said::Bounced(call, epoch) => self.take_bounced(call, epoch, shared),
+            Said::Poll(partition, version, polls) => self.poll_expired(partition, version, &polls),
+            Said::Polled(version, found) => self.take_polled(version, found, shared),
         }
     }
 
@@ -323,6 +334,9 @@ impl Host {
     fn take_bounced(&mut self, call: usize, epoch: u64, shared: &mut Shared) {
         if epoch > self.placement.epoch() {
             return self.waiting.push(Said::Bounced(call, epoch));
+        }
+        if deletion_of(call).is_some() {
+            return self.deletion_overtaken(call, shared);
         }
         // Its outcome may be unknown by now.
         if let Some(Handed { request, .. }) = self.handed.remove(&call) {
@@ -462,6 +476,7 @@ impl Host {
             coordinator::carry_out(&mut Of { host: self, shared }, &mut outputs);
             self.attend_to_moves(shared);
         }
+        self.attend_to_expiry(shared);
         self.follow_unavailable(shared);
     }
 
@@ -554,6 +569,10 @@ impl CoordinatorHost for Of<'_> {
         overtaken: Overtaken<usize>,
     ) -> Option<CoordinatorCall<usize, u64>> {
         let (Overtaken::Planned(call) | Overtaken::OneRound(call, _)) = overtaken;
+        if deletion_of(call).is_some() {
+            self.host.bounce(call, self.shared);
+            return None;
+        }
         self.host.plan_several_again(call, self.shared)
     }
 
@@ -563,6 +582,7 @@ impl CoordinatorHost for Of<'_> {
             true => self.shared.report.changes_found_made += 1,
             false => self.shared.report.changes_found_undone += 1,
         });
+        self.begin_expiry();
     }
 
     fn refuse_waiting(&mut self, call: usize, _: bool) {

@@ -2,6 +2,7 @@
 //! rows.
 
 use super::Answer;
+use super::aging::Aging;
 use super::codes::Code;
 use super::lists::Lists;
 use crate::plans::{Request, Sql, invocation_of};
@@ -49,6 +50,8 @@ pub(super) enum Kind {
     Move(i64, i64),
     /// Appends to lists and reads them.
     Lists,
+    /// Inserts rows that go when their time is over, and reads them.
+    Aging,
     /// Changes one account, and then breaks a key of another one.
     Broken,
     ReadOne(i64),
@@ -105,6 +108,8 @@ pub(super) struct Judge {
     pub(super) found_codes: BTreeMap<usize, i64>,
     /// Where the run has lists, what was done to them.
     pub(super) lists: Option<Lists>,
+    /// Where the run has rows that go, what is known of them.
+    pub(super) aging: Option<Aging>,
     /// By account, the moves that were read of it alone.
     moves: BTreeMap<i64, Vec<Vec<i64>>>,
     pub(super) outstanding: usize,
@@ -129,6 +134,7 @@ impl Judge {
             codes: vec![Code::default(); accounts as usize],
             found_codes: BTreeMap::new(),
             lists,
+            aging: None,
             moves: BTreeMap::new(),
             outstanding: 0,
             why: String::new(),
@@ -194,7 +200,7 @@ impl Judge {
 
     /// A call of a client.
     pub(super) fn call(&mut self, random: &mut SeededRandom) -> (usize, Request) {
-        if let Some(call) = self.call_lists(random) {
+        if let Some(call) = self.call_lists(random).or_else(|| self.call_aging(random)) {
             return call;
         }
         let mut account = || random.below(self.accounts as u64) as i64;
@@ -297,6 +303,7 @@ impl Judge {
         match self.calls[call].kind {
             Kind::ChangeCode(account, number) => self.code_changed(account, number, end),
             Kind::Lists => self.lists_ended(call, end),
+            Kind::Aging => self.aging_ended(call, end),
             _ => {}
         }
         Ok(())
@@ -344,6 +351,7 @@ impl Judge {
             Kind::ReadMoves => self.judge_moves(&rows(), |_| true),
             Kind::ChangeCode(..) => Ok(()),
             Kind::Lists => self.lists_answered(call, &answer.tables),
+            Kind::Aging => self.aging_answered(call, &answer.tables),
             Kind::ReadCode(account, number, least) => {
                 self.judge_code(call, (account, number, least), &rows())
             }
@@ -475,7 +483,7 @@ fn move_of(given: &[i64; 10]) -> Request {
 }
 
 /// The integers of the first table.
-fn rows(tables: &[u8]) -> Vec<Vec<i64>> {
+pub(super) fn rows(tables: &[u8]) -> Vec<Vec<i64>> {
     let mut reader = ByteReader::new(tables);
     let Ok(table) = TableView::read(&mut reader) else { return Vec::new() };
     let number = |value: &Datum<'_>| match value {

@@ -53,6 +53,7 @@ impl Host {
             Some(to) => self.moves.move_coordinator(to),
             None => self.moves.keep_coordinator(self.placement.epoch()),
         }
+        self.expiry_follows_move(to.is_some(), shared.faults);
         self.hold_coordinator_back(shared);
     }
 

@@ -25,6 +25,10 @@ pub struct HostFaults {
     pub run_after_seal: bool,
     /// A copy takes its data for current as soon as the leader has said how far the log is.
     pub read_before_applied: bool,
+    /// Rows are deleted before their time is over.
+    pub expire_early: bool,
+    /// A host that takes the coordinator over deletes no expired rows.
+    pub stop_expiring: bool,
     /// Leaders forget asks of copies for their data: no judge is to notice it.
     pub lose_asks: bool,
 }
@@ -121,10 +125,17 @@ pub struct Report {
     pub reads_at_copies: u64,
     /// See `reads_at_copies`.
     pub reads_too_stale: u64,
+    /// Transactions that were to delete expired rows.
+    pub deletions: u64,
+    /// Expired rows that they are known to have deleted, and those of them that a host has had
+    /// deleted which had taken over.
+    pub expired: u64,
+    /// See `expired`.
+    pub expired_after_takeover: u64,
 }
 
 impl Report {
-    fn numbers(&mut self) -> [&mut u64; 44] {
+    fn numbers(&mut self) -> [&mut u64; 47] {
         [
             &mut self.answered,
             &mut self.failed,
@@ -170,6 +181,9 @@ impl Report {
             &mut self.edges,
             &mut self.reads_at_copies,
             &mut self.reads_too_stale,
+            &mut self.deletions,
+            &mut self.expired,
+            &mut self.expired_after_takeover,
         ]
     }
 
@@ -199,7 +213,8 @@ impl fmt::Display for Report {
              {} copies in sync again, {} at hosts that stayed, {} leaders at hosts that came \
              back; {} runs lost too much; {} edges between transactions over lists without a \
              cycle; {} reads \
-             answered by copies, {} left to leaders",
+             answered by copies, {} left to leaders; {} deletions of {} expired rows, {} of them \
+             after a takeover",
             self.answered,
             self.failed,
             self.unknown,
@@ -242,7 +257,10 @@ impl fmt::Display for Report {
             self.stuck,
             self.edges,
             self.reads_at_copies,
-            self.reads_too_stale
+            self.reads_too_stale,
+            self.deletions,
+            self.expired,
+            self.expired_after_takeover
         )
     }
 }

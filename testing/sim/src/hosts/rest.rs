@@ -7,7 +7,7 @@ use lockstep_types::{HostId, PartitionId};
 impl Cluster {
     /// Everything has ended, and all copies have applied what their leaders have.
     pub(super) fn is_at_rest(&self) -> bool {
-        self.judge.outstanding == 0 && self.unapplied().is_none()
+        self.judge.outstanding == 0 && self.unapplied().is_none() && self.is_aged()
     }
 
     /// A copy that has not what its leader has.
@@ -101,8 +101,9 @@ impl Cluster {
             format!("{} of {copies:?} and {learning:?}", partition.leader)
         });
         format!(
-            "{} calls are outstanding, {:?} lags, up {up:?}, voters {voters:?}, led by {:?}{}",
+            "{} calls are outstanding, {}{:?} lags, up {up:?}, voters {voters:?}, led by {:?}{}",
             self.judge.outstanding,
+            if self.is_aged() { "" } else { "rows are left whose time is over, " },
             self.unapplied(),
             copies.collect::<Vec<_>>(),
             hosts.concat()

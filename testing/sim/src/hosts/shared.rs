@@ -1,5 +1,6 @@
 //! What the hosts of a run have in common.
 
+use super::expiry::{self, Deletion, DeletionEnd, ExpiryLimits};
 use super::{Answer, HostFaults, Report};
 use crate::plans::{Natives, Request, SimCatalog};
 use lockstep_base::random::SeededRandom;
@@ -29,13 +30,21 @@ pub(super) struct Shared {
     pub(super) problem: Option<String>,
     /// If copies answer reads: how stale they may be.
     pub(super) reads_bound_us: Option<u64>,
+    /// If rows go when their time is over: how.
+    pub(super) expiry: Option<ExpiryLimits>,
+    /// What was ordered to delete rows, and what has become of it since the judge has looked.
+    pub(super) deletions: Vec<Deletion>,
+    pub(super) deletions_ended: Vec<(usize, DeletionEnd)>,
     pub(super) faults: HostFaults,
     pub(super) report: Report,
 }
 
 impl Shared {
     pub(super) fn origin_of(&self, call: usize) -> HostId {
-        self.origins[call]
+        match expiry::deletion_of(call) {
+            Some(number) => self.deletions[number].host,
+            None => self.origins[call],
+        }
     }
 
     pub(super) fn refuse(&mut self, call: usize, why: &str) {

@@ -3,12 +3,14 @@
 
 use super::control::{AtControl, ToControl};
 use super::{Answer, CallNumber, Message, World};
-use crate::plans::Planned;
+use crate::plans::{NoCode, Planned};
 use lockstep_host::HostTime;
+use lockstep_host::catalog::HostCatalog;
 use lockstep_host::expiry::{self, ExpiryHost};
 use lockstep_host::statements::StatementsDestination;
 use lockstep_site::{ExpiryBatch, ExpiryPoll, ExpirySchedule, ExpiryUnitId, StatementCall};
 use lockstep_types::{PartitionId, TableId};
+use std::sync::Arc;
 
 /// How often a host polls.
 const CHECK_US: i64 = 3_000;
@@ -69,8 +71,22 @@ impl HostTime for AtControl<'_> {
 }
 
 impl ExpiryHost for AtControl<'_> {
+    type Outside = NoCode;
+
     fn expiry(&mut self) -> &mut ExpirySchedule {
         &mut self.world.expiry.schedule
+    }
+
+    fn catalog(&self) -> &Arc<HostCatalog<NoCode>> {
+        self.world.control.schema.catalog()
+    }
+
+    fn is_catalog_changing(&self) -> bool {
+        self.world.control.schema.is_changing()
+    }
+
+    fn partition_count(&self) -> u32 {
+        self.world.control.schema.partition_count()
     }
 
     fn takes_deletes(&mut self) -> bool {

@@ -2,7 +2,7 @@
 //! must notice.
 
 use super::kept_seeds;
-use lockstep_sim::hosts::{HostFaults, Report, run_lists, run_reads, run_seed};
+use lockstep_sim::hosts::{HostFaults, Report, run_aging, run_lists, run_reads, run_seed};
 use lockstep_sim::{Failure, Faults, ReplicaFaults};
 
 const CALLS: usize = 300;
@@ -74,6 +74,38 @@ fn copies_answer_reads_that_are_no_staler_than_they_say() {
 }
 
 #[test]
+fn rows_go_when_their_time_is_over_whichever_host_is_lost() {
+    let mut sum = Report::default();
+    for seed in 1..=120 {
+        let report = run_aging(seed, CALLS, HostFaults::default());
+        sum.add(&report.unwrap_or_else(|failure| panic!("{failure}")));
+    }
+    println!("{sum}");
+    assert!(sum.answered > 10_000 && sum.unknown > 50, "{sum:?}");
+    assert!(sum.deletions > 10_000 && sum.expired > 10_000, "{sum:?}");
+    // Also where the host was lost, or the coordinator moved, that had rows deleted.
+    assert!(sum.expired_after_takeover > 5_000 && sum.coordinators > 50, "{sum:?}");
+    assert!(sum.leaders > 200 && sum.returned_leaders > 50, "{sum:?}");
+}
+
+#[test]
+fn rows_that_go_early_or_stay_after_a_takeover_are_caught() {
+    let found = |faults, text: &str| {
+        let found = (1..=300).find_map(|seed| {
+            let failure = run_aging(seed, CALLS, faults).err()?.to_string();
+            failure.contains(text).then_some(failure)
+        });
+        println!("{found:?}");
+        found.is_some()
+    };
+    let sound = HostFaults::default();
+    let early = HostFaults { expire_early: true, ..sound };
+    assert!(found(early, "missed row"), "expire_early goes unnoticed");
+    let stopped = HostFaults { stop_expiring: true, ..sound };
+    assert!(found(stopped, "rows are left"), "stop_expiring goes unnoticed");
+}
+
+#[test]
 fn reads_at_copies_that_are_staler_than_they_say_are_caught() {
     let faults = HostFaults { read_before_applied: true, ..HostFaults::default() };
     let found = (1..=3_000).find_map(|seed| {
@@ -86,7 +118,7 @@ fn reads_at_copies_that_are_staler_than_they_say_are_caught() {
 #[test]
 fn the_same_seed_gives_the_same_run_of_hosts() {
     for seed in [5, 77] {
-        for run in [run_seed, run_lists, run_reads] {
+        for run in [run_seed, run_lists, run_reads, run_aging] {
             let run = || run(seed, CALLS, HostFaults::default());
             let first = run().unwrap_or_else(|failure| panic!("{failure}"));
             assert_eq!(first, run().unwrap_or_else(|failure| panic!("{failure}")));
