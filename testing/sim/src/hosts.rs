@@ -8,8 +8,8 @@
 //! against the leases that it has by its own clock. Connections keep their order, stand still while
 //! they are cut, in one direction or both, and lose what is in flight when their session ends.
 //!
-//! Judges: what calls find and leave (`judge`, and for each further workload `lists`, `reads` and
-//! `aging`). Copies are equal at rest, and everything ends once faults stop.
+//! Judges: what calls find and leave (`judge`, and for each further workload `lists`, `reads`,
+//! `aging` and `tpcc`). Copies are equal at rest, and everything ends once faults stop.
 
 use crate::plans::{LocalWork, Natives, Request};
 use lockstep_base::random::SeededRandom;
@@ -49,6 +49,7 @@ mod rest;
 mod returns;
 mod runs;
 mod shared;
+mod tpcc;
 mod unavailable;
 
 use expiry::ExpiryLimits;
@@ -57,7 +58,7 @@ use judge::Judge;
 use members::{Done, Links};
 use network::Network;
 pub use report::{HostFaults, Report};
-pub use runs::{run_aging, run_lists, run_reads, run_seed};
+pub use runs::{run_aging, run_lists, run_reads, run_seed, run_tpcc};
 use shared::Shared;
 
 /// Between two ticks of a host.
@@ -117,6 +118,8 @@ enum Work {
     Reads,
     /// They also insert rows that go when their time is over.
     Aging,
+    /// They also run the transactions of TPC-C.
+    Tpcc,
 }
 
 /// A message between sites, or from the links of a host to its sites.

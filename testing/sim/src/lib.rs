@@ -24,8 +24,8 @@
 //! lose suffixes, and at rest each has the rows of its leader. The streams alone, with leaders that
 //! change, are in [`copies`].
 //! Hosts: several hosts with their control planes, copies and coordinator, which are killed, paused
-//! and cut off, as [`hosts`] says; clients move money, append to lists, read at copies, and insert
-//! rows that expire.
+//! and cut off, as [`hosts`] says; clients move money, append to lists, read at copies, insert
+//! rows that expire, and run TPC-C.
 //! Tasks: a schedule has one call in progress at a time, and each call is counted and made once, as
 //! [`schedules`] says.
 

@@ -124,6 +124,7 @@ impl Natives {
         let is_serving = Arc::new(AtomicBool::new(false));
         let of_power = power::procedures(seed, &is_serving);
         let all = walk::procedures().into_iter().chain(of_power);
+        let all = all.chain(lockstep_workloads::tpcc::procedures::all());
         Natives { named: all.map(named).collect(), is_serving }
     }
 

@@ -4,8 +4,9 @@ use super::aging::Aging;
 use super::host::{Handed, Where};
 use super::judge::Judge;
 use super::lists::Lists;
+use super::tpcc::Wholesale;
 use super::{Cluster, FORM_US, HostFaults, Process, Said, Shared, Work};
-use super::{aging, codes, judge, lists};
+use super::{aging, codes, judge, lists, tpcc};
 use crate::plans::{Natives, Request, SimCatalog};
 use lockstep_base::random::SeededRandom;
 use lockstep_cluster::Shape;
@@ -69,11 +70,12 @@ pub(super) fn limits_of(
 /// The schema of a run.
 fn schema(work: Work) -> String {
     let more = match work {
-        Work::Bank | Work::Reads => "",
-        Work::Lists => lists::SCHEMA,
-        Work::Aging => aging::SCHEMA,
+        Work::Bank | Work::Reads => String::new(),
+        Work::Lists => lists::SCHEMA.to_string(),
+        Work::Aging => aging::SCHEMA.to_string(),
+        Work::Tpcc => tpcc::schema(),
     };
-    [judge::SCHEMA, codes::SCHEMA, more].concat()
+    [judge::SCHEMA, codes::SCHEMA, &more].concat()
 }
 
 /// The catalog of a new cluster, the one with the schema of a run, and the change between them.
@@ -96,6 +98,7 @@ pub(super) fn judge_of(seed: u64, work: Work, accounts: i64, shared: &Shared) ->
         let catalog = &shared.catalogs[&shared.first_version].host.plan;
         judge.aging = Some(Aging::new(catalog, shared.ring.clone(), accounts));
     }
+    judge.wholesale = (work == Work::Tpcc).then(|| Wholesale::of_seed(seed));
     judge
 }
 
@@ -152,7 +155,8 @@ impl Cluster {
         let rows = self.judge.load();
         let codes = self.judge.load_codes();
         let lists = self.judge.load_lists();
-        for call in rows.into_iter().chain(codes).chain(lists) {
+        let warehouses = self.judge.load_wholesale();
+        for call in rows.into_iter().chain(codes).chain(lists).chain(warehouses) {
             let host = self.shared.random.below(self.processes.len() as u64) as usize;
             self.call_at(host, call);
         }

@@ -5,6 +5,7 @@ use super::Answer;
 use super::aging::Aging;
 use super::codes::Code;
 use super::lists::Lists;
+use super::tpcc::Wholesale;
 use crate::plans::{Request, Sql, invocation_of};
 use lockstep_base::bytes::ByteReader;
 use lockstep_base::random::SeededRandom;
@@ -52,6 +53,8 @@ pub(super) enum Kind {
     Lists,
     /// Inserts rows that go when their time is over, and reads them.
     Aging,
+    /// A transaction of TPC-C.
+    Wholesale,
     /// Changes one account, and then breaks a key of another one.
     Broken,
     ReadOne(i64),
@@ -110,6 +113,8 @@ pub(super) struct Judge {
     pub(super) lists: Option<Lists>,
     /// Where the run has rows that go, what is known of them.
     pub(super) aging: Option<Aging>,
+    /// Where the run has TPC-C, its transactions.
+    pub(super) wholesale: Option<Wholesale>,
     /// By account, the moves that were read of it alone.
     moves: BTreeMap<i64, Vec<Vec<i64>>>,
     pub(super) outstanding: usize,
@@ -135,6 +140,7 @@ impl Judge {
             found_codes: BTreeMap::new(),
             lists,
             aging: None,
+            wholesale: None,
             moves: BTreeMap::new(),
             outstanding: 0,
             why: String::new(),
@@ -200,7 +206,7 @@ impl Judge {
 
     /// A call of a client.
     pub(super) fn call(&mut self, random: &mut SeededRandom) -> (usize, Request) {
-        if let Some(call) = self.call_lists(random).or_else(|| self.call_aging(random)) {
+        if let Some(call) = self.call_more(random) {
             return call;
         }
         let mut account = || random.below(self.accounts as u64) as i64;
@@ -229,6 +235,12 @@ impl Judge {
             }
             _ => self.read_all(),
         }
+    }
+
+    /// A call of what a run has beside the bank, where it is the turn of that.
+    fn call_more(&mut self, random: &mut SeededRandom) -> Option<(usize, Request)> {
+        let call = self.call_lists(random).or_else(|| self.call_aging(random));
+        call.or_else(|| self.call_wholesale(random))
     }
 
     /// A change of one account.
@@ -304,6 +316,7 @@ impl Judge {
             Kind::ChangeCode(account, number) => self.code_changed(account, number, end),
             Kind::Lists => self.lists_ended(call, end),
             Kind::Aging => self.aging_ended(call, end),
+            Kind::Wholesale => self.wholesale_ended(call, end),
             _ => {}
         }
         Ok(())
@@ -352,6 +365,7 @@ impl Judge {
             Kind::ChangeCode(..) => Ok(()),
             Kind::Lists => self.lists_answered(call, &answer.tables),
             Kind::Aging => self.aging_answered(call, &answer.tables),
+            Kind::Wholesale => self.wholesale_answered(call, &answer.tables),
             Kind::ReadCode(account, number, least) => {
                 self.judge_code(call, (account, number, least), &rows())
             }
@@ -485,16 +499,36 @@ fn move_of(given: &[i64; 10]) -> Request {
 /// The integers of the first table.
 pub(super) fn rows(tables: &[u8]) -> Vec<Vec<i64>> {
     let mut reader = ByteReader::new(tables);
-    let Ok(table) = TableView::read(&mut reader) else { return Vec::new() };
     let number = |value: &Datum<'_>| match value {
         Datum::Int(number) => *number,
         _ => i64::MIN,
     };
+    TableView::read(&mut reader).map_or(Vec::new(), |table| rows_of(&table, number))
+}
+
+/// All tables, as numbers: decimals in hundredths, times in microseconds, all else as the least.
+pub(super) fn read_tables(tables: &[u8]) -> Result<Vec<Vec<Vec<i64>>>, String> {
+    const CENT_UNITS: i128 = lockstep_types::decimal::ONE / 100;
+    let number = |value: &Datum<'_>| match value {
+        Datum::Int(number) | Datum::Timestamp(number) => *number,
+        Datum::Decimal(decimal) => (decimal.units() / CENT_UNITS) as i64,
+        _ => i64::MIN,
+    };
+    let (mut reader, mut all) = (ByteReader::new(tables), Vec::new());
+    while reader.remaining() > 0 {
+        let table = TableView::read(&mut reader);
+        let table = table.map_err(|error| format!("tables that cannot be read: {error}"))?;
+        all.push(rows_of(&table, number));
+    }
+    Ok(all)
+}
+
+fn rows_of(table: &TableView<'_>, number: impl Fn(&Datum<'_>) -> i64) -> Vec<Vec<i64>> {
     let mut all = Vec::new();
     for row in table.rows().flatten() {
         let mut values = Vec::new();
         if row.read_into(&mut values).is_ok() {
-            all.push(values.iter().map(number).collect());
+            all.push(values.iter().map(&number).collect());
         }
     }
     all

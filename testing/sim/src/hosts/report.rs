@@ -132,10 +132,23 @@ pub struct Report {
     pub expired: u64,
     /// See `expired`.
     pub expired_after_takeover: u64,
+    /// Orders of TPC-C that were answered, payments, orders that were delivered, and orders of
+    /// unknown items that were rolled back.
+    pub orders: u64,
+    /// See `orders`.
+    pub payments: u64,
+    /// See `orders`.
+    pub deliveries: u64,
+    /// See `orders`.
+    pub rollbacks: u64,
+    /// Those of the orders and payments that were of several warehouses.
+    pub remote: u64,
+    /// Reads of all tables of TPC-C.
+    pub snapshots: u64,
 }
 
 impl Report {
-    fn numbers(&mut self) -> [&mut u64; 47] {
+    fn numbers(&mut self) -> [&mut u64; 53] {
         [
             &mut self.answered,
             &mut self.failed,
@@ -184,7 +197,24 @@ impl Report {
             &mut self.deletions,
             &mut self.expired,
             &mut self.expired_after_takeover,
+            &mut self.orders,
+            &mut self.payments,
+            &mut self.deliveries,
+            &mut self.rollbacks,
+            &mut self.remote,
+            &mut self.snapshots,
         ]
+    }
+
+    /// What it did of TPC-C.
+    fn fmt_tpcc(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Report { orders, payments, deliveries, rollbacks, remote, snapshots, .. } = self;
+        write!(
+            f,
+            "; {orders} orders, {payments} payments, {deliveries} orders delivered and {rollbacks} \
+             rolled back, {remote} orders and payments of several warehouses, {snapshots} reads of \
+             all warehouses"
+        )
     }
 
     /// Adds those of another run.
@@ -261,6 +291,7 @@ impl fmt::Display for Report {
             self.deletions,
             self.expired,
             self.expired_after_takeover
-        )
+        )?;
+        self.fmt_tpcc(f)
     }
 }

@@ -36,6 +36,14 @@ pub fn run_aging(seed: u64, calls: usize, faults: HostFaults) -> Result<Report, 
     run_cluster(Cluster::new(seed, faults, Work::Aging), calls)
 }
 
+/// As [`run_seed`], and most calls are transactions of TPC-C.
+///
+/// # Errors
+/// The first check that failed.
+pub fn run_tpcc(seed: u64, calls: usize, faults: HostFaults) -> Result<Report, Failure> {
+    run_cluster(Cluster::new(seed, faults, Work::Tpcc), calls)
+}
+
 fn run_cluster(mut cluster: Cluster, calls: usize) -> Result<Report, Failure> {
     match cluster.run(calls) {
         Ok(()) => Ok(cluster.summary()),
@@ -87,7 +95,8 @@ impl Cluster {
             if attempt % 2 == 1 && self.judge.is_last_done() {
                 self.read_codes()?;
                 self.judge_lists()?;
-                return self.judge_aging();
+                self.judge_aging()?;
+                return self.judge_wholesale();
             }
             self.run_until(self.now_us + TICK_US, |_| false)?;
         }

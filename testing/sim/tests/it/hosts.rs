@@ -2,7 +2,9 @@
 //! must notice.
 
 use super::kept_seeds;
-use lockstep_sim::hosts::{HostFaults, Report, run_aging, run_lists, run_reads, run_seed};
+use lockstep_sim::hosts::{
+    HostFaults, Report, run_aging, run_lists, run_reads, run_seed, run_tpcc,
+};
 use lockstep_sim::{Failure, Faults, ReplicaFaults};
 
 const CALLS: usize = 300;
@@ -89,6 +91,35 @@ fn rows_go_when_their_time_is_over_whichever_host_is_lost() {
 }
 
 #[test]
+fn the_conditions_of_tpc_c_hold_whichever_host_is_lost() {
+    let mut sum = Report::default();
+    for seed in 1..=80 {
+        let report = run_tpcc(seed, CALLS, HostFaults::default());
+        sum.add(&report.unwrap_or_else(|failure| panic!("{failure}")));
+    }
+    println!("{sum}");
+    assert!(sum.orders > 5_000 && sum.payments > 5_000 && sum.deliveries > 1_000, "{sum:?}");
+    assert!(sum.remote > 2_000 && sum.rollbacks > 20 && sum.snapshots > 1_000, "{sum:?}");
+    assert!(sum.unknown > 50 && sum.leaders > 100 && sum.coordinators > 30, "{sum:?}");
+}
+
+#[test]
+fn transactions_of_tpc_c_that_are_lost_or_made_twice_are_caught() {
+    let sound = HostFaults::default();
+    for (name, faults) in [
+        ("resend_handed_call", HostFaults { resend_handed_call: true, ..sound }),
+        ("lose_vote", HostFaults { lose_vote: true, ..sound }),
+    ] {
+        let found = (1..=300).find_map(|seed| {
+            let failure = run_tpcc(seed, CALLS, faults).err()?.to_string();
+            failure.contains("TPC-C").then_some(failure)
+        });
+        println!("{name}: {found:?}");
+        assert!(found.is_some(), "{name} goes unnoticed");
+    }
+}
+
+#[test]
 fn rows_that_go_early_or_stay_after_a_takeover_are_caught() {
     let found = |faults, text: &str| {
         let found = (1..=300).find_map(|seed| {
@@ -118,7 +149,7 @@ fn reads_at_copies_that_are_staler_than_they_say_are_caught() {
 #[test]
 fn the_same_seed_gives_the_same_run_of_hosts() {
     for seed in [5, 77] {
-        for run in [run_seed, run_lists, run_reads, run_aging] {
+        for run in [run_seed, run_lists, run_reads, run_aging, run_tpcc] {
             let run = || run(seed, CALLS, HostFaults::default());
             let first = run().unwrap_or_else(|failure| panic!("{failure}"));
             assert_eq!(first, run().unwrap_or_else(|failure| panic!("{failure}")));
