@@ -4,6 +4,7 @@ Directories that fill up are on tmpfs. Those that fail are on ext4 in an image f
 can be told to refuse every write from a moment on, also through files that are open.
 """
 
+import errno
 import os
 import shutil
 import subprocess
@@ -120,11 +121,23 @@ class Disks:
 
     def fill(self, number, left_bytes):
         """Takes the space of a disk but for so many bytes."""
-        space = os.statvfs(self.root(number))
         with open(self._filler(number), "wb") as filler:
-            os.posix_fallocate(filler.fileno(), 0, space.f_bavail * space.f_frsize - left_bytes)
+            while not self._allocate(number, filler, left_bytes):
+                pass  # the host took some of the space meanwhile
             if left_bytes == 0:
                 fill_up(filler)
+
+    def _allocate(self, number, filler, left_bytes):
+        space = os.statvfs(self.root(number))
+        free_bytes = space.f_bavail * space.f_frsize - left_bytes
+        try:
+            os.posix_fallocate(filler.fileno(), 0, max(free_bytes, 1))
+            return True
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+            # A disk that is full already is what was asked for.
+            return free_bytes <= 0
 
     def empty(self, number):
         """Gives the space back."""
