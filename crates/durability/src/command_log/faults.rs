@@ -15,5 +15,7 @@ lockstep_base::faults! {
         prune_too_many,
         /// No segment says that there is a next one.
         forget_next_segment,
+        /// Recovery replays entries that a later epoch replaced, and uses snapshots that have them.
+        keep_old_tail,
     }
 }

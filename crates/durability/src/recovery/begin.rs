@@ -254,7 +254,8 @@ pub fn survey_log(
 ) -> Result<Surveyed, BeginFault> {
     let begin = || open().map_err(BeginFault::Log);
     let saved = (behind, manifest, others);
-    if let Some(surveyed) = survey_once(disk, begin()?, survey.clone(), saved, false)? {
+    let keeps_replaced = survey.faults.keep_old_tail();
+    if let Some(surveyed) = survey_once(disk, begin()?, survey.clone(), saved, keeps_replaced)? {
         return Ok(surveyed);
     }
     let replaced = Replaced::find(begin()?);
@@ -289,7 +290,7 @@ fn survey_once(
             continue;
         }
         let other = manifest.and_then(|manifest| mismatch(&block, saved, manifest));
-        if let Some(problem) = other {
+        if let Some(problem) = other.filter(|_| !survey.faults.keep_old_tail()) {
             return Err(BeginFault::OtherHistory(problem));
         }
         let fit = runs[block.partition as usize].add(&block);

@@ -6,7 +6,9 @@ use super::{
     survey_log,
 };
 use crate::ClusterId;
-use crate::command_log::{Block, LogEnd, LogError, LogFaults, LogPosition, LogReader};
+use crate::command_log::{
+    Block, LogEnd, LogError, LogFaults, LogPosition, LogReader, LogSettings, LogWriter,
+};
 use crate::snapshot::{Manifest, PartitionPosition, SnapshotError};
 use lockstep_env::Disk;
 use lockstep_txn::EntryReader;
@@ -146,6 +148,7 @@ impl RecoveryLog<'_> {
         assert_eq!(saved.len(), partitions as usize, "a snapshot of the whole host has them all");
         let sequences: Vec<u64> = saved.iter().map(|position| position.sequence).collect();
         let mut survey = Survey::new(&sequences);
+        survey.faults = self.faults;
         if let Some(point) = self.until {
             survey.stop_behind(point.cut.clone());
         }
@@ -221,6 +224,31 @@ impl RecoveryLog<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Adds entries that the log lacks, of another host's log: partition by partition, in their
+    /// order. They are durable then. The log ends at `end`; nothing else may read or write it.
+    ///
+    /// # Errors
+    /// The disk failed.
+    pub fn add_pieces(
+        &self,
+        settings: LogSettings,
+        end: LogEnd,
+        lacked: &[(PartitionId, Vec<LogPiece>)],
+    ) -> Result<(), LogError> {
+        assert_eq!(settings.cluster, self.cluster, "the log is of one cluster");
+        let mut writer = LogWriter::open(Arc::clone(self.disk), settings, end)?;
+        writer.inject(self.faults);
+        for (partition, pieces) in lacked {
+            for LogPiece { source, first, entries, bytes } in pieces {
+                writer.add(partition.0, *source, *first, *entries, bytes);
+                writer.write()?;
+            }
+        }
+        writer.sync()?;
+        writer.seal()?;
+        writer.sync()
     }
 
     /// What the logs of some partitions say of transactions over several, with where each ends.

@@ -32,6 +32,7 @@ pub use others::{Fact, Others, Said};
 pub use point::{PassEnd, Point, PointFinder, PointTarget};
 pub use replaced::Replaced;
 
+use crate::command_log::LogFaults;
 use lockstep_txn::EntryReader;
 use lockstep_txn::log_entry::{Entry, EntryBody, EntryError, LogSource, Vote, WriterRound};
 use lockstep_types::{PartitionId, TransactionId};
@@ -199,6 +200,7 @@ pub struct Survey {
     replaced: Replaced,
     cut: Option<Vec<u64>>,
     changed_votes: ChangedVotes,
+    faults: LogFaults,
 }
 
 /// What replay goes by.
@@ -242,6 +244,7 @@ impl Survey {
             replaced: Replaced::default(),
             cut: None,
             changed_votes: ChangedVotes::default(),
+            faults: LogFaults::default(),
         }
     }
 
@@ -295,7 +298,8 @@ impl Survey {
             if self.replaced.has(partition, reader.source(), entry.sequence) {
                 continue;
             }
-            if entry.sequence <= sequence && self.tails[partition.index()].entries == 0 {
+            let is_first = self.tails[partition.index()].entries == 0;
+            if entry.sequence <= sequence && (is_first || self.faults.keep_old_tail()) {
                 continue;
             }
             let due = sequence + 1;

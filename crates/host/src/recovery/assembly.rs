@@ -105,6 +105,16 @@ pub struct AssemblyPlan {
     pub lacks: Vec<(PartitionId, u64)>,
 }
 
+lockstep_base::faults! {
+    /// Ways to break a start on purpose, for the tests of its checks; nothing in a server.
+    pub struct AssemblyFaults {
+        /// The log of a copy counts that was not in sync.
+        start_stale,
+        /// Of the copies in sync the first one counts, however far its log goes.
+        start_behind,
+    }
+}
+
 impl HostReport {
     /// Whether something was kept.
     pub fn has_begun(&self) -> bool {
@@ -116,7 +126,11 @@ impl HostReport {
 ///
 /// # Errors
 /// The hosts cannot start together: the text for the user.
-pub fn assemble(own: HostId, reports: &BTreeMap<HostId, HostReport>) -> Result<Assembly, String> {
+pub fn assemble(
+    own: HostId,
+    reports: &BTreeMap<HostId, HostReport>,
+    faults: AssemblyFaults,
+) -> Result<Assembly, String> {
     check_directories(reports)?;
     let newest = reports.values().map(|report| &report.placement).max_by_key(|it| it.epoch);
     let newest = newest.expect("the own report is there");
@@ -144,8 +158,12 @@ pub fn assemble(own: HostId, reports: &BTreeMap<HostId, HostReport>) -> Result<A
     };
     for (number, in_sync) in newest.in_sync.iter().enumerate() {
         let end_at = |host: &HostId| &reports[host].ends[number];
-        let key = |host: &&HostId| (end_at(host).epoch(), end_at(host).end, Reverse(**host));
-        let counts = in_sync.iter().filter(|host| newest.up.contains(host));
+        let key = |host: &&HostId| match faults.start_behind() {
+            true => (0, 0, Reverse(**host)),
+            false => (end_at(host).epoch(), end_at(host).end, Reverse(**host)),
+        };
+        let is_in_sync = |host: &&HostId| in_sync.contains(host) || faults.start_stale();
+        let counts = newest.up.iter().filter(is_in_sync);
         let winner = *counts.max_by_key(key).ok_or_else(|| {
             format!("no host of the cluster has a copy of partition {number} that is in sync")
         })?;
@@ -246,6 +264,10 @@ mod tests {
         }
     }
 
+    fn start(own: HostId, reports: &BTreeMap<HostId, HostReport>) -> Result<Assembly, String> {
+        assemble(own, reports, AssemblyFaults::default())
+    }
+
     fn nothing() -> CopyEnd {
         CopyEnd::default()
     }
@@ -257,11 +279,11 @@ mod tests {
             (HostId(1), report(1, 1, &[0, 1, 2], [end(1, 7), end(1, 3), nothing()])),
             (HostId(2), report(2, 1, &[0, 1, 2], [nothing(), end(1, 3), end(1, 8)])),
         ]);
-        let Ok(Assembly::Complete(plan)) = assemble(HostId(1), &reports) else { panic!("all") };
+        let Ok(Assembly::Complete(plan)) = start(HostId(1), &reports) else { panic!("all") };
         assert_eq!(plan.winners, [HostId(0), HostId(1), HostId(0)]);
         assert_eq!(plan.own, [true, true, false]);
         assert_eq!(plan.lacks, [(PartitionId(0), 7)]);
-        let Ok(Assembly::Complete(plan)) = assemble(HostId(2), &reports) else { panic!("all") };
+        let Ok(Assembly::Complete(plan)) = start(HostId(2), &reports) else { panic!("all") };
         // What it has of the epoch before, where the later one begins, does not count.
         assert_eq!(plan.lacks, [(PartitionId(2), 3)]);
     }
@@ -274,12 +296,12 @@ mod tests {
         ]);
         // Nobody here knows that host 2 was lost: host 1 may.
         let waits = BTreeMap::from([(HostId(1), vec![PartitionId(0), PartitionId(1)])]);
-        assert_eq!(assemble(HostId(0), &reports), Ok(Assembly::Waits(waits)));
+        assert_eq!(start(HostId(0), &reports), Ok(Assembly::Waits(waits)));
         reports.insert(HostId(1), report(1, 4, &[0, 1], [end(1, 9), end(2, 3), nothing()]));
-        let Ok(Assembly::Complete(plan)) = assemble(HostId(0), &reports) else { panic!("both") };
+        let Ok(Assembly::Complete(plan)) = start(HostId(0), &reports) else { panic!("both") };
         assert_eq!(plan.winners, [HostId(0), HostId(1), HostId(0)]);
         assert_eq!(plan.hosts, BTreeSet::from([HostId(0), HostId(1)]));
-        assert_eq!(assemble(HostId(2), &reports), Ok(Assembly::Out), "it was lost");
+        assert_eq!(start(HostId(2), &reports), Ok(Assembly::Out), "it was lost");
     }
 
     #[test]
@@ -303,10 +325,10 @@ mod tests {
         let mut reports: BTreeMap<HostId, HostReport> =
             (0..3).map(|host| (HostId(host.into()), report(host, 0, &[0, 1, 2], ends()))).collect();
         reports.get_mut(&HostId(2)).expect("it is there").directory = directory(9);
-        let Ok(Assembly::Complete(plan)) = assemble(HostId(0), &reports) else { panic!("new") };
+        let Ok(Assembly::Complete(plan)) = start(HostId(0), &reports) else { panic!("new") };
         assert!(plan.is_new && !plan.is_placed && plan.lacks.is_empty());
         reports.get_mut(&HostId(0)).expect("it is there").ends[0] = end(1, 1);
-        let error = assemble(HostId(0), &reports).expect_err("a directory is lost");
+        let error = start(HostId(0), &reports).expect_err("a directory is lost");
         assert!(error.contains("host 2 was started with the directory 0909"), "{error}");
     }
 
@@ -325,11 +347,11 @@ mod tests {
         };
         let without = reports(&[0, 1]);
         for own in [HostId(0), HostId(1)] {
-            let Ok(Assembly::Complete(plan)) = assemble(own, &without) else { panic!("{own}") };
+            let Ok(Assembly::Complete(plan)) = start(own, &without) else { panic!("{own}") };
             assert_eq!(plan.hosts, BTreeSet::from([HostId(0), HostId(1)]));
         }
-        assert_eq!(assemble(HostId(2), &without), Ok(Assembly::Out));
-        let error = assemble(HostId(1), &reports(&[0, 1, 2])).expect_err("it has another one");
+        assert_eq!(start(HostId(2), &without), Ok(Assembly::Out));
+        let error = start(HostId(1), &reports(&[0, 1, 2])).expect_err("it has another one");
         assert!(error.contains("host 2 was started with the directory 0202"), "{error}");
         assert!(error.contains("of has 0909"), "{error}");
     }

@@ -20,12 +20,12 @@ use crate::log::directory::random_bits;
 use crate::options::{Milliseconds, Options};
 use crate::recovery::directory_log;
 use lockstep_base::bytes::ByteWriter;
-use lockstep_durability::command_log::{LogEnd, LogSettings, LogWriter};
+use lockstep_durability::command_log::{LogEnd, LogSettings};
 use lockstep_durability::directory::{ClusterId, write_members};
 use lockstep_durability::recovery::{LogPiece, Others};
 use lockstep_host::recovery::assembly::{
-    Assembly, AssemblyPlan, DurablePlacement, HostReport, PlaceAmongServing, assemble,
-    place_among_serving,
+    Assembly, AssemblyFaults, AssemblyPlan, DurablePlacement, HostReport, PlaceAmongServing,
+    assemble, place_among_serving,
 };
 use lockstep_types::{HostId, PartitionId, TransactionId};
 use mio::net::TcpListener;
@@ -185,7 +185,7 @@ impl Gathering {
                 known.reports.iter().map(|(host, (_, report))| (*host, report.clone())).collect()
             };
             reports.insert(own, self.shared.report.clone());
-            match assemble(own, &reports)? {
+            match assemble(own, &reports, AssemblyFaults::default())? {
                 Assembly::Complete(plan) => return Ok(Some(plan)),
                 Assembly::Waits(missing) => self.wait_for(&self.named(&missing), begun)?,
                 Assembly::Out => {
@@ -407,19 +407,8 @@ impl Gathering {
             seed: random_bits(),
         };
         let _nobody_reads = self.shared.log.write().expect("no reader panics");
-        let write = || {
-            let mut writer = LogWriter::open(Arc::clone(&data.disk), settings, end)?;
-            for (partition, pieces) in &lacked {
-                for LogPiece { source, first, entries, bytes } in pieces {
-                    writer.add(partition.0, *source, *first, *entries, bytes);
-                    writer.write()?;
-                }
-            }
-            writer.sync()?;
-            writer.seal()?;
-            writer.sync()
-        };
-        write().map_err(|error: lockstep_durability::command_log::LogError| error.to_string())
+        let added = directory_log(data).add_pieces(settings, end, &lacked);
+        added.map_err(|error| error.to_string())
     }
 
     /// Asks what the logs say of the partitions that have no copy here.
