@@ -19,6 +19,7 @@ use lockstep_types::HostId;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 mod judge;
+pub mod logs;
 
 pub use judge::Report;
 

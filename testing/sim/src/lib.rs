@@ -22,7 +22,8 @@
 //! as [`power`] says; faults in the log and in what waits for it are caught there.
 //! Copies: partitions have followers in two of three runs of bank and lists; connections to them
 //! lose suffixes, and at rest each has the rows of its leader. The streams alone, with leaders that
-//! change, are in [`copies`].
+//! change, are in [`copies`]. Copies with command logs, which all lose power and start together
+//! from their logs, are in [`copies::logs`].
 //! Hosts: several hosts with their control planes, copies and coordinator, which are killed, paused
 //! and cut off, as [`hosts`] says; clients move money, append to lists, read at copies, insert
 //! rows that expire, and run TPC-C.

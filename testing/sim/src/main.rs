@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_types, reason = "the time limit of the whole run, not of a simulation")]
 
 use lockstep_sim::StopEverything;
+use lockstep_sim::copies::logs;
 use lockstep_sim::hosts;
 use lockstep_sim::hosts::growth::{self, Costs, Growth, Traffic};
 use lockstep_sim::lists::Kind;
@@ -16,7 +17,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 const USAGE: &str = "\
-Usage: lockstep-sim [power|copies|hosts [WORK]] [--seeds N] [--from SEED] [--minutes M] [--calls N]
+Usage: lockstep-sim [power|copies|copy-logs|hosts [WORK]] [--seeds N] [--from SEED]
+                    [--minutes M] [--calls N]
        lockstep-sim timed
        lockstep-sim scale [N]
        lockstep-sim growth [K N]
@@ -25,6 +27,7 @@ Runs seeds of the simulator, and stops at the first that fails.
 
   power        power cuts alone
   copies       lost and moved leaders and lost coordinators alone
+  copy-logs    copies of a partition with command logs, whose power is cut at all hosts, alone
   hosts        several hosts, each with its control plane, that are stopped and cut off, alone;
                WORK is one workload for each seed: bank, lists, reads, aging or
                tpcc
@@ -178,6 +181,7 @@ fn print_growth() {
 enum Alone {
     Power,
     Copies,
+    CopyLogs,
     Hosts,
     /// One workload of several hosts, by its place among all.
     HostsWith(usize),
@@ -223,6 +227,7 @@ fn given(arguments: &[String]) -> Result<Given, String> {
     let (alone, taken) = match words[..] {
         ["power", ..] => (Some(Alone::Power), 1),
         ["copies", ..] => (Some(Alone::Copies), 1),
+        ["copy-logs", ..] => (Some(Alone::CopyLogs), 1),
         ["hosts", word, ..] if host_run(word).is_some() => {
             (host_run(word).map(Alone::HostsWith), 2)
         }
@@ -299,6 +304,7 @@ fn run_seeds(
         let ran = match alone {
             Some(Alone::Power) => counts.cut_power(seed, calls),
             Some(Alone::Copies) => counts.lose_hosts(seed, calls),
+            Some(Alone::CopyLogs) => counts.cut_power_of_copies(seed, calls),
             Some(Alone::Hosts) => counts.run_hosts(seed, calls),
             Some(Alone::HostsWith(place)) => counts.run_hosts_with(HOST_RUNS[place].1, seed, calls),
             None => counts.run(seed, calls),
@@ -326,6 +332,7 @@ struct Counts {
     messages: [u64; 4],
     power: power::Report,
     copies: CopyCounts,
+    copy_logs: logs::Report,
     hosts: hosts::Report,
 }
 
@@ -352,6 +359,7 @@ impl Counts {
         self.copies.add(&bank.copies);
         self.lose_hosts(seed, calls)?;
         self.run_hosts(seed, calls)?;
+        self.cut_power_of_copies(seed, calls)?;
         self.cut_power(seed, calls)
     }
 
@@ -381,6 +389,16 @@ impl Counts {
         Ok(())
     }
 
+    fn cut_power_of_copies(
+        &mut self,
+        seed: u64,
+        calls: usize,
+    ) -> Result<(), lockstep_sim::Failure> {
+        let report = logs::run_seed(seed, calls, logs::Broken::default())?;
+        self.copy_logs.add(&report);
+        Ok(())
+    }
+
     fn cut_power(&mut self, seed: u64, calls: usize) -> Result<(), lockstep_sim::Failure> {
         let power = power::run_seed(seed, calls / 8, Default::default())?;
         self.power.add(&power);
@@ -392,6 +410,9 @@ impl Counts {
         println!("copies: {}", self.copies);
         if self.hosts != hosts::Report::default() {
             println!("hosts: {}", self.hosts);
+        }
+        if self.copy_logs != logs::Report::default() {
+            println!("copies with logs: {}", self.copy_logs);
         }
         if self.power != power::Report::default() {
             print!("power cuts\n{}", self.power);
@@ -473,6 +494,7 @@ mod tests {
         assert_eq!(of("hosts --from 3"), seeds(Some(Alone::Hosts), 3, 1000, None, 400));
         assert_eq!(of("hosts aging"), seeds(Some(Alone::HostsWith(3)), 1, 1000, None, 400));
         assert_eq!(of("copies --seeds 2"), seeds(Some(Alone::Copies), 1, 2, None, 400));
+        assert_eq!(of("copy-logs"), seeds(Some(Alone::CopyLogs), 1, 1000, None, 400));
         assert_eq!(of("--minutes 3 --calls 9"), seeds(None, 1, u64::MAX, Some(3), 9));
         assert_eq!(of("scale 50"), Ok(Given::Scale { per_mille: 50 }));
         assert_eq!(of("growth"), Ok(Given::Growth(None)));

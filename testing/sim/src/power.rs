@@ -61,7 +61,8 @@ mod workload;
 
 pub(crate) use judge::read;
 pub use report::Report;
-use strike::{PLACES, Strike, Target, survival};
+pub(crate) use strike::survival;
+use strike::{PLACES, Strike, Target};
 
 pub(crate) use workload::procedures;
 

@@ -76,7 +76,7 @@ fn place_of(operation: DiskOperation, name: &str) -> usize {
 }
 
 /// What a power cut leaves of a write: nothing of any, all of each, or as is drawn.
-pub(super) fn survival(
+pub(crate) fn survival(
     random: &mut SeededRandom,
     mode: u64,
     write: &UnsyncedWrite<'_>,

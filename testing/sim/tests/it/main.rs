@@ -1,6 +1,7 @@
 //! A short set of seeds, and that a seed decides everything.
 
 mod copies;
+mod copy_logs;
 mod growth;
 mod hosts;
 mod power;
