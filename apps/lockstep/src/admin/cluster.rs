@@ -231,7 +231,8 @@ fn as_text(cluster: &Cluster) -> String {
         numbers.map(|partition| partition.id.to_string()).collect::<Vec<_>>().join(" ")
     };
     // One group of all hosts is none.
-    let groups: BTreeSet<&str> = hosts.iter().map(|host| host.group.as_str()).collect();
+    let with_data = hosts.iter().filter(|host| !host.is_witness());
+    let groups: BTreeSet<&str> = with_data.map(|host| host.group.as_str()).collect();
     let longest = groups.iter().map(|group| group.len()).max().unwrap_or(0).max("group".len());
     let grouped = |group: &str| match groups.len() {
         0 | 1 => String::new(),

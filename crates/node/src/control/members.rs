@@ -123,7 +123,10 @@ fn hosts(facts: &HostFacts) -> Vec<Shown> {
             true => WITNESS,
             false => HOST,
         },
-        group: record.description.placement_group.clone(),
+        group: match state.shape.is_witness(record.description.host) {
+            true => String::new(),
+            false => record.description.placement_group.clone(),
+        },
     };
     state.hosts.values().map(shown).collect()
 }

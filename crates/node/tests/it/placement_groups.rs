@@ -134,10 +134,11 @@ fn hosts_with_a_group_and_hosts_without_are_no_cluster() {
     for member in &mut members {
         member.options.set("cluster_start_timeout_ms=8000").expect("within its range");
     }
-    for started in local_cluster::start(members) {
-        let error = started.err().expect("it is refused").to_string();
-        assert!(error.contains("placement_groups="), "{error}");
-    }
+    let started = local_cluster::start(members).into_iter();
+    let errors = started.map(|it| it.err().expect("it is refused").to_string());
+    let errors: Vec<String> = errors.collect();
+    // The last one may find that the others have ended.
+    assert!(errors.iter().any(|error| error.contains("placement_groups=")), "{errors:?}");
 }
 
 #[test]
