@@ -309,9 +309,12 @@ fn survey_once(
         if block.first_sequence > saved.sequence {
             log_bytes += block.body.len() as u64;
         }
-        let position = block.position;
-        let read = survey.read(PartitionId(block.partition), block.body);
-        read.map_err(|error| unsound(disk, position, &error))?;
+        match survey.read(PartitionId(block.partition), block.body) {
+            Ok(()) => {}
+            // A later epoch, which comes after them, may have replaced entries after a gap.
+            Err(SurveyError::Gap { .. }) if !knows_replaced => return Ok(None),
+            Err(error) => return Err(unsound(disk, block.position, &error)),
+        }
         if let Some(others) = &mut others {
             let read = survey.last_multi();
             others.follow(&mut survey, Some(read));

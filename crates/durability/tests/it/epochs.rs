@@ -204,6 +204,23 @@ fn a_snapshot_fits_the_epoch_that_it_was_taken_in() {
     assert!(matches!(&fault, BeginFault::OtherHistory(text) if text.contains("snapshot ONE")));
 }
 
+/// A copy that was being loaded logs what comes after its data, which are in no snapshot yet. The
+/// power is cut, its leader has lost these entries, and it is loaded again in a later epoch.
+#[test]
+fn entries_after_a_gap_that_a_later_epoch_replaced_are_passed_over() {
+    let mut log = Log::new();
+    log.calls(source(1), 1..=3);
+    log.calls(source(4), 24..=24);
+    let (source, sequence) = (source(5), 9);
+    let saved = PartitionPosition { source, sequence, ..PartitionPosition::default() };
+    let fault = log.survey_behind(Some(saved)).expect_err("nothing has replaced entry 24");
+    assert!(matches!(&fault, BeginFault::Log(text) if text.contains("10 is due")), "{fault:?}");
+    log.calls(source, 8..=15);
+    let surveyed = log.survey_behind(Some(saved)).expect("the entry is void");
+    assert_eq!(void(&surveyed, 4, 23..=25), [23, 24, 25]);
+    assert_eq!((surveyed.outcome.tails[0].sequence, surveyed.reach), (15, vec![7]));
+}
+
 #[test]
 fn a_point_in_time_is_looked_for_without_what_was_replaced() {
     let mut log = Log::new();
