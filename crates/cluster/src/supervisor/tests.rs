@@ -210,9 +210,8 @@ fn proposed_of_silent(silent_from_us: [u64; 2]) -> Vec<(HostId, u64)> {
             continue;
         }
         for command in supervisor.proposals(host, &state, &own, &options, now_us) {
-            match command {
-                Command::HostLost { host, .. } => lost.push((host, now_us)),
-                _ => {}
+            if let Command::HostLost { host, .. } = command {
+                lost.push((host, now_us));
             }
         }
     }
