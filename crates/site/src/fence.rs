@@ -35,6 +35,11 @@
 //! whatever the one before had sent. A yes is void when a transaction that wrote before it there is
 //! aborted: the coordinator before had not decided it, because it decides in order. A partition
 //! remembers outcomes ([`OutcomeMemory`]) because another one may not have heard of them.
+//!
+//! An abort of what a partition has not logged is remembered by its leader alone, and by the copy
+//! that this becomes when it steps down. Another leader reports without it, and where nobody has
+//! logged anything of the transaction, its end is then a commit that changes nothing. The first
+//! leader may lead again later: the two outcomes differ and mean the same.
 
 use crate::limits::Faults;
 use crate::message::Writers;
@@ -56,7 +61,16 @@ pub struct KnownOutcome {
     /// It is committed; else it is aborted.
     pub commits: bool,
     /// With a commit, the partitions that logged something of it, unless its last round names them.
+    /// Empty where nobody did ([`KnownOutcome::changed_nothing`]).
     pub writers: Option<Writers>,
+}
+
+impl KnownOutcome {
+    /// Whether a coordinator that took over ended a transaction that nobody had logged: a commit so
+    /// that what ran after it stays, and the same as an abort otherwise.
+    fn changed_nothing(&self) -> bool {
+        self.commits && self.writers.as_ref().is_some_and(|writers| writers.is_empty())
+    }
 }
 
 /// What a partition's log has of a transaction.
@@ -178,8 +192,11 @@ pub fn decide(reports: &BTreeMap<PartitionId, FenceReport>, faults: Faults) -> V
     for (partition, report) in reports {
         for outcome in &report.outcomes {
             let before = known.entry(outcome.transaction).or_insert(outcome);
-            assert_eq!(before.commits, outcome.commits, "a decision is final: {before:?}");
-            if before.writers.is_none() {
+            let means_the_same = before.commits == outcome.commits
+                || before.changed_nothing()
+                || outcome.changed_nothing();
+            assert!(means_the_same, "a decision is final: {before:?} and {outcome:?}");
+            if before.changed_nothing() || before.writers.is_none() && !outcome.changed_nothing() {
                 *before = outcome;
             }
         }
@@ -235,7 +252,8 @@ fn decide_one(
         };
     let writers = match (commits, voters) {
         (true, Some(voters)) => unnamed_writers(parts, voters),
-        _ => None,
+        (true, None) => Some(Writers::default()),
+        (false, _) => None,
     };
     KnownOutcome { transaction, commits, writers }
 }
@@ -362,6 +380,27 @@ mod tests {
             (vec![wrote(2, Vote::Yes, &[A, B])], vec![knows(1, true)]),
         ];
         assert_eq!(decided(&parts, Faults::default()), [(1, true), (2, true)]);
+    }
+
+    #[test]
+    fn an_abort_of_what_nobody_logged_may_be_remembered_beside_its_end_without_effect() {
+        // Another leader of B had reported without the abort, and nobody had logged anything.
+        let ended = decided(&[(vec![read(1, &[])], vec![]), (vec![], vec![])], Faults::default());
+        assert_eq!(ended, [(1, true)]);
+        let nothing =
+            KnownOutcome { transaction: id(1), commits: true, writers: Some(Writers::default()) };
+        for outcomes in [[nothing.clone(), knows(1, false)], [knows(1, false), nothing]] {
+            let [first, second] = outcomes.map(|outcome| (vec![], vec![outcome]));
+            let parts = [first, second, (vec![read(1, &[])], vec![])];
+            assert_eq!(decided(&parts, Faults::default()), [(1, false)]);
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "a decision is final")]
+    fn a_commit_and_an_abort_of_one_transaction_end_the_host() {
+        let parts = [(vec![], vec![knows(1, true)]), (vec![], vec![knows(1, false)])];
+        decided(&parts, Faults::default());
     }
 
     #[test]
