@@ -128,6 +128,11 @@ impl Intake {
         self.has(!(CUT_OFF | UNAVAILABLE))
     }
 
+    /// Whether an administrator has paused the host: a host that joins is paused as well.
+    pub fn is_paused_by_administrator(&self) -> bool {
+        self.has(PAUSED)
+    }
+
     /// Whether an administrator has paused the host, or prepares its stop.
     pub fn is_held_by_administrator(&self) -> bool {
         self.has(PAUSED | STOPPING)

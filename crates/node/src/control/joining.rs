@@ -58,7 +58,7 @@ impl Control {
             return;
         }
         let catalog = SavedCatalog::of(&self.schema.catalog().plan).encode();
-        let is_paused = self.facts.intake.is_paused();
+        let is_paused = self.facts.intake.is_paused_by_administrator();
         tracing::info!(%host, is_loading, "a host that joins gets the catalog");
         let given = ControlRequest::CatalogGiven { catalog, is_paused };
         let to = placement.control_thread_of(host);

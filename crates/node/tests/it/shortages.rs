@@ -1,7 +1,7 @@
 //! A host that has too little memory: all hosts of its cluster refuse what it would have to execute
 //! as well, as long as it takes part.
 
-use crate::hand_over::SLOW;
+use crate::hand_over::{SLOW, partitions_of};
 use crate::support::{Peer, configuration, eventually};
 use lockstep_node::{Server, local_cluster};
 use lockstep_types::Datum::{Int, Text};
@@ -16,9 +16,10 @@ fn all_hosts_refuse_writes_while_one_is_at_its_memory_limit() {
     for option in ["memory_limit_bytes=1", "resource_check_ms=10"] {
         members[2].options.set(option).expect("within its range");
     }
-    let started = local_cluster::start(members).into_iter();
+    let started = local_cluster::start(members.clone()).into_iter();
     let mut servers: Vec<Server> = started.map(|it| it.expect("it starts")).collect();
-    let mut peers: Vec<Peer> = servers.iter().map(|it| Peer::login(it.client_address())).collect();
+    let login = |server: &Server| Peer::login(server.client_address());
+    let mut peers: Vec<Peer> = servers.iter().map(login).collect();
     peers[0].run("CREATE TABLE t (k BIGINT NOT NULL, PRIMARY KEY (k))");
     peers[0].run("PARTITION TABLE t ON COLUMN k");
     for peer in &mut peers[..2] {
@@ -38,9 +39,19 @@ fn all_hosts_refuse_writes_while_one_is_at_its_memory_limit() {
         let state = peer.call("@SystemInformation", &[Text("OVERVIEW")]).rows;
         assert!(state.lines().any(|row| row == "0,CLUSTERSTATE,PAUSED"), "{state}");
     }
+    // A host that joins meanwhile refuses the same, and no longer than the others.
+    drop(servers.remove(1));
+    let whole = |peer: &mut Peer| partitions_of(peer).iter().all(|(_, it)| it.len() == 1);
+    eventually("host 1 is lost", || !whole(&mut peers[0]));
+    servers.insert(1, Server::start(members[1].clone()).expect("it joins the cluster"));
+    eventually("all copies are in sync", || whole(&mut peers[0]));
+    peers[1] = login(&servers[1]);
+    eventually("host 1 refuses writes", || {
+        peers[1].call("t.upsert", &[Int(1)]).status == UNAVAILABLE
+    });
     // A host that is lost executes nothing.
     drop(servers.pop());
     for peer in &mut peers[..2] {
-        eventually("writes go on", || peer.sql("UPSERT INTO t VALUES (1)").status == 1);
+        eventually("writes go on", || peer.call("t.upsert", &[Int(1)]).status == 1);
     }
 }
