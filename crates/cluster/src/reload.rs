@@ -57,6 +57,8 @@ struct Wait {
     due_us: u64,
     /// How often that was proposed.
     tries: u32,
+    /// Since when all copies are in sync: what was loaded has to last.
+    whole_since_us: Option<u64>,
 }
 
 impl Reloads {
@@ -74,12 +76,25 @@ impl Reloads {
             let mut places = state.places_for_copy(number);
             places.retain(|copy| may_load(copy.host));
             if places.is_empty() {
-                // Whole for a pause, or nothing to be done.
-                self.waits.retain(|of, wait| *of != number || now_us < wait.due_us);
+                let partition = &state.partitions[number.index()];
+                let is_whole = partition.copies.len() == state.shape.copies();
+                let remembers = |wait: &mut Wait| match is_whole {
+                    true => {
+                        let since_us = *wait.whole_since_us.get_or_insert(now_us);
+                        now_us.saturating_sub(since_us) < pause_us(wait.tries)
+                    }
+                    false => !partition.learning.is_empty() || now_us < wait.due_us,
+                };
+                self.waits.retain(|of, wait| *of != number || remembers(wait));
                 continue;
             }
-            let first = Wait { due_us: now_us + pause_us(0), tries: 0 };
+            let due_us = now_us + pause_us(0);
+            let first = Wait { due_us, tries: 0, whole_since_us: None };
             let wait = self.waits.entry(number).or_insert(first);
+            if wait.whole_since_us.take().is_some() {
+                // It did not last.
+                wait.due_us = now_us + pause_us(wait.tries);
+            }
             let is_tighter = |best: &(_, Vec<Copy>)| places.len() < best.1.len();
             if now_us >= wait.due_us && due.as_ref().is_none_or(is_tighter) {
                 due = Some((number, places));

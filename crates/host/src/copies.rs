@@ -125,8 +125,8 @@ pub struct Copies {
     to_log: Vec<(PartitionId, Piece)>,
     /// When copies send receipts whose entries go to a command log; none without one.
     log_receipts: Option<Receipts>,
-    /// Copies that were loaded, and the entry after which their logs go on.
-    log_restarts: Vec<(PartitionId, u64)>,
+    /// Copies that were loaded, the entry after which their logs go on, and their sites.
+    log_restarts: Vec<(PartitionId, u64, ThreadId)>,
     /// Copies here answer reads.
     answer_reads: bool,
     /// What other hosts have said, until the placement is known with which the host begins.
@@ -179,7 +179,7 @@ impl Copies {
         sends: &mut Sends,
     ) -> Result<(), String> {
         let said = self.waiting.take().expect("a host begins once");
-        self.log_receipts = logged.values().next().map(|start| start.receipts);
+        assert!(logged.is_empty() || self.log_receipts.is_some(), "the host has a command log");
         let partitions = (0..placement.partition_count()).map(PartitionId);
         self.epochs = partitions.map(|partition| placement.epoch_of(partition)).collect();
         for site in placement.sites() {
@@ -207,8 +207,10 @@ impl Copies {
         );
         for site in placement.sites() {
             for replica in placement.learned_by(site) {
-                let leader = placement.leader_of(replica.partition);
-                self.learned.insert(replica.partition, Learned { site, leader });
+                let (partition, leader) =
+                    (replica.partition, placement.leader_of(replica.partition));
+                self.learned.insert(partition, Learned { site, leader });
+                sends.push((site, ToThread::LoadAgain(partition, None)));
             }
         }
         for (from, message) in said {
@@ -258,9 +260,9 @@ impl Copies {
         to_log
     }
 
-    /// The copies that have begun to load their data, and the last entry that these have: command
-    /// logs go on after it, with what [`Copies::take_to_log`] gives from now on.
-    pub fn take_log_restarts(&mut self) -> Vec<(PartitionId, u64)> {
+    /// The copies that have begun to load their data, the last entry that these have, and their
+    /// sites: command logs go on after it, with what [`Copies::take_to_log`] gives from now on.
+    pub fn take_log_restarts(&mut self) -> Vec<(PartitionId, u64, ThreadId)> {
         let restarts = std::mem::take(&mut self.log_restarts);
         assert!(restarts.is_empty() || self.log_receipts.is_some(), "there is a command log");
         restarts
@@ -273,6 +275,13 @@ impl Copies {
             copy.stream.note_durable(position.min(copy.stream.end()));
             self.touched.insert(partition);
         }
+    }
+
+    /// The host has a command log, for all copies that it has or will have. It is to be said before
+    /// the host begins.
+    pub fn write_logs(&mut self, receipts: Receipts) {
+        assert!(self.waiting.is_some(), "no copy has anything yet");
+        self.log_receipts = Some(receipts);
     }
 
     /// Copies here answer reads: they apply only what all copies of their partition have. The
@@ -359,8 +368,8 @@ impl Copies {
             let is_logged = self.log_receipts.is_some();
             if is_logged {
                 self.to_log.retain(|(of, _)| *of != partition);
-                self.log_restarts.retain(|(of, _)| *of != partition);
-                self.log_restarts.push((partition, position));
+                self.log_restarts.retain(|(of, ..)| *of != partition);
+                self.log_restarts.push((partition, position, learned.site));
             }
             let receipts = self.log_receipts.unwrap_or(Receipts::AtOnce);
             let mut stream = FollowerStream::new(epoch, position, history, receipts);

@@ -397,6 +397,14 @@ pub struct SteppedDownHere {
     pub(crate) log: Option<SiteLog>,
 }
 
+/// The end of the command log of a copy of this host that does not count any more.
+pub struct LogGivenBack {
+    /// Which partition.
+    pub partition: PartitionId,
+    /// Its end of the command log.
+    pub(crate) log: SiteLog,
+}
+
 /// Everything that one thread sends to another.
 pub enum Envelope {
     /// A new connection, accepted by the first thread.
@@ -490,6 +498,8 @@ pub enum Envelope {
     HandedOver(PlannedMove),
     /// For the thread of the links: a leader follows from now on.
     SteppedDown(Box<SteppedDownHere>),
+    /// For the thread of the links: a copy does not count any more, which had this end of the log.
+    LogGivenBack(Box<LogGivenBack>),
     /// From a thread that cannot run a call, to the one where it came in.
     Bounced(Box<BouncedCall>),
     /// For the thread of the links: a message for a thread of another host.

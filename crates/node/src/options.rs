@@ -175,9 +175,9 @@ options! {
         "With copies: how long a host waits that was taken out of its cluster and runs, once the \
          others do without it, before it begins again without data and joins them; 0 for never.";
     reload_copies_after_ms: Milliseconds = 1_000, 0, 86_400_000, "ms",
-        "With copies, in memory: how long a partition lacks a copy before one is loaded at a host \
-         that is up and has capacity for it, such as after a copy was put out of service; twice as \
-         long after each time that this did not help, up to 64 times; 0 for never.";
+        "With copies: how long a partition lacks a copy before one is loaded at a host that is up \
+         and has capacity for it, such as after a copy was put out of service; twice as long after \
+         each time that this did not help, up to 64 times; 0 for never.";
     hand_over_timeout_ms: Milliseconds = 5_000, 10, 3_600_000, "ms",
         "With copies: how long a leader that is moved to another host may take to end what is in \
          progress. Meanwhile no transaction over several partitions begins. Then it stays.";

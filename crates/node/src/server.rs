@@ -149,8 +149,8 @@ impl Server {
         // Nobody is served before all hosts are there. Threads begin with the placement of that
         // moment, and take the changes of it in order.
         let cluster = configuration.cluster.clone().zip(internal);
-        let (links, Formed { placement, logs }) = match cluster {
-            None => (None, Formed { placement: facts.placement(), logs }),
+        let (links, Formed { placement, logs, joins }) = match cluster {
+            None => (None, Formed { placement: facts.placement(), logs, joins: false }),
             Some(cluster) => {
                 let (wiring, sites) = (wiring.pop(), site_registries(&wiring[..sites])?);
                 let start = JoinStart { cluster, wiring, sites, raft: raft.start, logs };
@@ -159,7 +159,7 @@ impl Server {
             }
         };
         let (links, shared) = links.unzip();
-        let (joined, waits) = begin_joining(&placement, &facts).unzip();
+        let (joined, waits) = begin_joining(joins, &facts).unzip();
         let mut wiring = wiring.into_iter();
         let parts = SitesParts {
             placement,
@@ -168,6 +168,7 @@ impl Server {
             catalog: Arc::clone(&state.catalog),
             listeners: Some((client, admin)),
             last_multi,
+            joins,
         };
         let sites = (&mut wiring, loads);
         let mut threads = start_sites(parts, &facts, sites, &configuration.pin_to_cores)?;
@@ -367,13 +368,9 @@ impl Drop for Server {
     }
 }
 
-/// Of a host that joins a running cluster, and so loads copies: it takes no calls before it has the
-/// catalog of the cluster, when it says so by this channel.
-fn begin_joining(
-    placement: &Placement,
-    facts: &HostFacts,
-) -> Option<(SyncSender<Joined>, Receiver<Joined>)> {
-    let joins = placement.sites().any(|site| !placement.learned_by(site).is_empty());
+/// Of a host that joins a running cluster: it takes no calls before it has the catalog of the
+/// cluster, when it says so by this channel.
+fn begin_joining(joins: bool, facts: &HostFacts) -> Option<(SyncSender<Joined>, Receiver<Joined>)> {
     joins.then(|| {
         facts.intake.set_cut_off(true);
         sync_channel(1)
@@ -435,6 +432,8 @@ struct SitesParts {
     catalog: Arc<HostCatalog>,
     listeners: Option<(TcpListener, TcpListener)>,
     last_multi: TransactionId,
+    /// The host gets the catalog from the others.
+    joins: bool,
 }
 
 /// Starts the threads of all sites, and waits until they have their memory.
@@ -463,6 +462,7 @@ fn start_sites(
             links: parts.links.clone(),
             replicas: parts.replicas.take(&placement, site),
             last_multi: parts.last_multi,
+            joins: parts.joins,
         };
         let (thread, taken) = start_site(of_site, cores.get(site.index()).copied())?;
         threads.push(thread);

@@ -5,7 +5,7 @@ use crate::detector::Standing;
 use crate::faults::Faults;
 use crate::ids::{ClusterId, Epoch};
 use crate::state::{HostDescription, Shape, Vote};
-use lockstep_types::ThreadId;
+use lockstep_types::{PartitionId, ThreadId};
 
 const CLUSTER: ClusterId = ClusterId([1; 16]);
 
@@ -234,4 +234,50 @@ fn of_two_hosts_that_are_apart_one_goes_out_unless_it_has_a_last_copy() {
     assert_eq!(with_copies.len(), 1, "{with_copies:?}");
     assert!(!with_copies.contains(&HostId(0)), "it hears both");
     assert!(proposed(&formed(1, 0)).is_empty(), "it would be resumed at once, and lost again");
+}
+
+/// A copy that differs each time after it was loaded, however long that takes, is loaded at longer
+/// and longer intervals, and at the shortest one once it has lasted.
+#[test]
+fn a_copy_that_does_not_last_is_loaded_at_longer_and_longer_intervals() {
+    let (mut state, options, host) = (formed(2, 1), Options::default(), HostId(1));
+    let (mut reloads, mut now_us) = (Reloads::default(), 1_000);
+    let apply = |state: &mut ClusterState, command: Command| {
+        assert_eq!(state.apply(&command, Faults::default()), crate::Verdict::Applied);
+    };
+    let number = state.partitions.iter().position(|it| it.followers().any(|copy| copy == host));
+    let number = number.expect("it follows a leader");
+    let partition = PartitionId(number as u32);
+    // How long after it went out of sync the copy is loaded; it comes in sync late, and lasts.
+    let mut lasts = |state: &mut ClusterState, lasts_us: u64| {
+        let epoch = state.partitions[number].epoch;
+        apply(state, Command::OutOfSync { partition, host, epoch });
+        let since_us = now_us;
+        let begins = loop {
+            match reloads.due(state, |_| true, &options, now_us) {
+                Some(command) => break command,
+                None => now_us += 10_000,
+            }
+        };
+        let waited_us = now_us - since_us;
+        let Command::BeginLoading { copy, incarnation, .. } = begins else { panic!("{begins:?}") };
+        apply(state, begins);
+        for _ in 0..1_000 {
+            now_us += 100_000;
+            assert_eq!(reloads.due(state, |_| true, &options, now_us), None, "it is loaded");
+        }
+        let epoch = state.partitions[number].epoch;
+        apply(state, Command::InSync { partition, copy, incarnation, epoch });
+        let in_sync_us = now_us;
+        while now_us - in_sync_us < lasts_us {
+            now_us += 100_000;
+            assert_eq!(reloads.due(state, |_| true, &options, now_us), None, "it is in sync");
+        }
+        waited_us
+    };
+    let waited: Vec<u64> = (0..9).map(|_| lasts(&mut state, 500_000)).collect();
+    let seconds: Vec<u64> = waited.iter().map(|us| (us + 500_000) / 1_000_000).collect();
+    assert_eq!(seconds, [1, 2, 4, 8, 16, 32, 64, 64, 64]);
+    lasts(&mut state, 70_000_000);
+    assert!(lasts(&mut state, 0) < 1_500_000, "it had lasted");
 }

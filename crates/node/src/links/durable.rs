@@ -53,8 +53,8 @@ impl RaftStart {
         let given_up = rejoin::read(&*data.disk).map_err(|error| error.to_string())?;
         let last_run = last_run.max(given_up.unwrap_or(0));
         let log = Some(log);
-        let (is_restored, joins) = (false, false);
-        Ok((RaftStart { log, restored, last_run, is_restored, joins, directory }, state))
+        let start = RaftStart { log, restored, last_run, directory, ..RaftStart::default() };
+        Ok((start, state))
     }
 
     /// The cluster went on without this host, which gives up what its directory has and begins as

@@ -8,7 +8,7 @@ use crate::message::Envelope;
 use lockstep_cluster::{Copy, HostState, Outgoing, PartitionState};
 use lockstep_host::hand_over::PlannedMove;
 use lockstep_host::placement::{ClusterPlacement, Placement};
-use lockstep_types::{HostId, PartitionId};
+use lockstep_types::HostId;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -92,8 +92,10 @@ impl Links {
     /// The cluster was not started with all of its hosts.
     fn begin_with_placement(&mut self) -> Result<Formed, String> {
         if self.members.is_witness() {
-            return Ok(Formed { placement: self.facts.placement(), logs: SiteLogs::new() });
+            let (placement, logs) = (self.facts.placement(), SiteLogs::new());
+            return Ok(Formed { placement, logs, joins: false });
         }
+        let brought_back = self.members.take_brought_back();
         if self.members.is_restored()
             && let Some(state) = self.members.take_epoch()
         {
@@ -105,12 +107,10 @@ impl Links {
             let own = self.membership.host;
             let resumed_in = state.hosts[&own].up_since;
             let is_own = |copies: &[Copy]| copies.iter().any(|copy| copy.host == own);
-            let is_lost = |(number, partition): (PartitionId, &PartitionState)| {
-                let has_log = self.waiting_logs.contains_key(&number);
-                let is_other = is_own(&partition.copies) != has_log || is_own(&partition.learning);
-                partition.epoch != resumed_in && is_other
+            let is_lost = |(was_own, partition): (&bool, &PartitionState)| {
+                partition.epoch != resumed_in && is_own(&partition.copies) != *was_own
             };
-            if (0..).map(PartitionId).zip(&state.partitions).any(is_lost) {
+            if brought_back.iter().zip(&state.partitions).any(is_lost) {
                 return Err(
                     "a host was lost while the cluster started: stop all hosts, and start \
                             all of them again"
@@ -136,7 +136,7 @@ impl Links {
         self.follow_peers(&self.facts.placement());
         self.begin_copies()?;
         let (placement, logs) = (self.facts.placement(), std::mem::take(&mut self.led_logs));
-        Ok(Formed { placement, logs })
+        Ok(Formed { placement, logs, joins: self.members.has_joined() })
     }
 
     /// A new cluster is formed: the placement groups of all hosts are known now, from which the
@@ -160,6 +160,9 @@ impl Links {
         let logs = std::mem::take(&mut self.waiting_logs);
         let (led, followed) = FollowerLogs::begin(logs, &placement);
         let starts = followed.starts();
+        if let Some(receipts) = followed.receipts() {
+            self.copies.write_logs(receipts);
+        }
         (self.led_logs, self.logs) = (led, followed);
         self.copies.begin(&placement, &starts, &mut self.sends)
     }

@@ -44,6 +44,8 @@ pub(crate) struct RaftStart {
     pub(crate) restored: Option<Restored>,
     /// The cluster was placed by an earlier run.
     pub(crate) is_restored: bool,
+    /// By partition, whether a copy was brought back here that counts; empty for none.
+    pub(crate) brought_back: Vec<bool>,
     /// The last run of the host that is known.
     pub(crate) last_run: u64,
     /// The host joins a cluster that runs without it.
@@ -58,6 +60,8 @@ pub(super) struct Membership {
     raft_log: Option<RaftLog>,
     /// It begins with the placement of an earlier run of the cluster.
     is_restored: bool,
+    /// See [`RaftStart::brought_back`].
+    brought_back: Vec<bool>,
     /// It has no data, and joins the cluster if that runs already.
     joins: bool,
     config: MemberConfig,
@@ -89,12 +93,7 @@ impl Membership {
         raft: RaftStart,
     ) -> Result<Membership, String> {
         let terms = &membership.terms;
-        let mut options =
-            facts.options.control_plane(terms.kfactor).map_err(|it| it.to_string())?;
-        if raft.log.is_some() {
-            // Copies with command logs are not loaded.
-            options.reload_after_us = 0;
-        }
+        let options = facts.options.control_plane(terms.kfactor).map_err(|it| it.to_string())?;
         // A witness has no ports for others than hosts.
         let reachable = |address| match membership.is_witness() {
             true => String::new(),
@@ -131,6 +130,7 @@ impl Membership {
         let control = begin(&config, raft.restored, now)?;
         Ok(Membership {
             is_restored: raft.is_restored,
+            brought_back: raft.brought_back,
             joins,
             control,
             raft_log: raft.log,
@@ -160,6 +160,11 @@ impl Membership {
     /// force in a new epoch once all hosts are back.
     pub(super) fn is_restored(&self) -> bool {
         self.is_restored
+    }
+
+    /// See [`RaftStart::brought_back`]; for the placement with which the host begins.
+    pub(super) fn take_brought_back(&mut self) -> Vec<bool> {
+        std::mem::take(&mut self.brought_back)
     }
 
     /// Whether the host joins the cluster if that runs already.

@@ -107,6 +107,8 @@ pub(crate) struct Formed {
     pub(crate) placement: Arc<Placement>,
     /// The ends of the command log of the partitions that it leads.
     pub(crate) logs: SiteLogs,
+    /// The cluster ran before, and has the catalog.
+    pub(crate) joins: bool,
 }
 
 /// A connection whose hello has not come.
@@ -528,6 +530,7 @@ impl Links {
             Envelope::Propose(command) => self.members.propose(*command),
             Envelope::HandedOver(planned) => self.members.complete_move(planned),
             Envelope::SteppedDown(here) => self.follow_after_leading(*here),
+            Envelope::LogGivenBack(given) => self.take_log_back(*given),
             Envelope::Drain => {}
             Envelope::Stop => self.is_stopping = true,
             _ => unreachable!("threads send messages for other hosts"),

@@ -3,7 +3,7 @@
 
 use super::Links;
 use crate::mailbox::Crossing;
-use crate::message::{Envelope, OpeningHere, SteppedDownHere};
+use crate::message::{Envelope, LogGivenBack, OpeningHere, SteppedDownHere};
 use lockstep_cluster::{Command, Epoch};
 use lockstep_host::copies::{ToThread, Wish};
 use lockstep_types::PartitionId;
@@ -26,8 +26,8 @@ impl Links {
 
     /// What copies have taken goes to the log's thread.
     pub(super) fn log_pieces(&mut self) {
-        for (partition, position) in self.copies.take_log_restarts() {
-            self.logs.restart(partition, position);
+        for (partition, position, site) in self.copies.take_log_restarts() {
+            self.logs.restart(partition, position, site);
         }
         let pieces = self.copies.take_to_log();
         self.logs.add(pieces);
@@ -40,6 +40,15 @@ impl Links {
         let start = log.map(|log| self.logs.follow(partition, log));
         let copy = (partition, site);
         self.copies.follow_after_leading(copy, stream, start, &placement, &mut self.sends);
+    }
+
+    /// A copy that a site has does not count any more, and its end of the command log is here.
+    pub(super) fn take_log_back(&mut self, given: LogGivenBack) {
+        let LogGivenBack { partition, log } = given;
+        let Some((site, attempt)) = self.logs.take_back(partition, log) else { return };
+        if self.facts.placement().learning_of(partition).contains(&site) {
+            self.sends.push((site, ToThread::LoadAgain(partition, attempt)));
+        }
     }
 
     /// Proposes what the copies ask for.
@@ -67,7 +76,12 @@ impl Links {
             let message = match message {
                 ToThread::Copy(message) => Envelope::Copy(Box::new(message)),
                 ToThread::Load(partition, part) => Envelope::Load(Box::new((partition, part))),
-                ToThread::LoadAgain(partition, attempt) => Envelope::LoadAgain(partition, attempt),
+                ToThread::LoadAgain(partition, attempt) => {
+                    if !logs.may_load(partition, (thread, attempt)) {
+                        continue;
+                    }
+                    Envelope::LoadAgain(partition, attempt)
+                }
                 ToThread::Follow(piece) => Envelope::Follow(Box::new(piece)),
                 ToThread::Open(opening) => {
                     let log = opening.log.as_ref().and_then(|_| logs.end(opening.partition));

@@ -15,4 +15,4 @@ pub use disk::RealDisk;
 pub use lock::DirectoryLock;
 pub(crate) use shared::LogStatus;
 pub(crate) use site::SiteLog;
-pub(crate) use writer::{LogEvents, LogPruner, LogStart, LogThread};
+pub(crate) use writer::{LogBells, LogEvents, LogPruner, LogStart, LogThread};

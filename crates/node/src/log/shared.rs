@@ -1,7 +1,7 @@
 //! What the sites and the thread of the command log know together.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::thread::Thread;
 
 /// What sites and the log's thread know together.
@@ -52,6 +52,8 @@ pub(super) struct Progress {
     pub(super) written_bytes: AtomicU64,
     /// The site has nothing to do.
     pub(super) is_idle: AtomicBool,
+    /// The number of the thread that has the partition, which is woken when more is durable.
+    pub(super) thread: AtomicUsize,
 }
 
 impl LogShared {
@@ -61,6 +63,7 @@ impl LogShared {
             durable: AtomicU64::new(sequence),
             written_bytes: AtomicU64::new(0),
             is_idle: AtomicBool::new(false),
+            thread: AtomicUsize::new(usize::MAX),
         };
         LogShared {
             sites: sequences.iter().map(site).collect(),
@@ -123,6 +126,11 @@ impl LogShared {
         {
             thread.unpark();
         }
+    }
+
+    /// From now on a thread has the partition.
+    pub fn place(&self, site: usize, thread: usize) {
+        self.sites[site].thread.store(thread, Ordering::Relaxed);
     }
 
     /// It has something to do again.

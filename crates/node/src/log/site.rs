@@ -7,6 +7,7 @@
 use super::shared::LogShared;
 use lockstep_base::ring::{Consumer, Producer};
 use lockstep_txn::HandedLog;
+use lockstep_types::ThreadId;
 use std::sync::Arc;
 
 /// A site's end.
@@ -39,6 +40,11 @@ impl SiteLog {
     pub fn refresh(&mut self) -> u64 {
         self.durable = self.known_durable();
         self.durable
+    }
+
+    /// The partition is at a site from now on, which is woken when more is durable.
+    pub fn place(&self, site: ThreadId) {
+        self.shared.place(self.site, site.index());
     }
 
     /// The copy was loaded with the data up to an entry, and its log goes on after that.

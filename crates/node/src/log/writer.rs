@@ -107,12 +107,29 @@ impl LogProgress for LogPruner {
 struct Lane {
     batches: Consumer<HandedLog>,
     spares: Producer<Vec<u8>>,
-    /// Of the threads that wait for what is durable of it.
-    bells: Vec<Arc<Bell>>,
     /// The last entry of the group, and the bytes handed over up to it.
     last_sequence: u64,
     taken_bytes: u64,
     is_in_group: bool,
+}
+
+/// The threads that wait for what is durable.
+pub(crate) struct LogBells {
+    /// By number: the one that has a partition is woken for it.
+    pub sites: Vec<Arc<Bell>>,
+    /// The one of the links, which is woken for all partitions where these have copies.
+    pub links: Option<Arc<Bell>>,
+}
+
+impl LogBells {
+    fn ring(&self, progress: &Progress) {
+        let site = self.sites.get(progress.thread.load(Ordering::Relaxed));
+        site.into_iter().chain(&self.links).for_each(|bell| bell.ring());
+    }
+
+    fn ring_all(&self) {
+        self.sites.iter().chain(&self.links).for_each(|bell| bell.ring());
+    }
 }
 
 /// Who wants to know what becomes of the disk.
@@ -139,9 +156,8 @@ pub(crate) struct LogStart {
 }
 
 impl LogThread {
-    /// Opens the log after its end and starts the thread; gives the ends of the sites whose
-    /// bells are given, each with those of all threads that wait for it. `events` are told what
-    /// becomes of the disk.
+    /// Opens the log after its end and starts the thread; gives the ends of all partitions, whose
+    /// places are given later. `events` are told what becomes of the disk.
     ///
     /// # Errors
     /// The disk failed, or the system is out of threads.
@@ -149,7 +165,7 @@ impl LogThread {
         data: &Data,
         options: &Options,
         start: LogStart,
-        bells: Vec<Vec<Arc<Bell>>>,
+        bells: LogBells,
         events: LogEvents,
     ) -> io::Result<(LogThread, Vec<SiteLog>)> {
         let settings = LogSettings {
@@ -161,13 +177,12 @@ impl LogThread {
             .map_err(|error| io::Error::other(error.to_string()))?;
         let shared = Arc::new(LogShared::behind(&start.sequences));
         let (mut lanes, mut ends) = (Vec::new(), Vec::new());
-        for (site, bells) in bells.into_iter().enumerate() {
+        for (site, durable) in start.sequences.iter().copied().enumerate() {
             let (batches, taken) = ring(BATCHES);
             let (spares, returned) = ring(BATCHES);
             lanes.push(Lane {
                 batches: taken,
                 spares,
-                bells,
                 last_sequence: 0,
                 taken_bytes: 0,
                 is_in_group: false,
@@ -180,7 +195,7 @@ impl LogThread {
                 gates: data.durability == Durability::Sync,
                 limit_bytes: options.log_buffer_bytes.get(),
                 handed_bytes: 0,
-                durable: start.sequences[site],
+                durable,
                 restarted_after_bytes: None,
             });
         }
@@ -190,6 +205,7 @@ impl LogThread {
             orders: given_orders,
             to_tell: Vec::new(),
             lanes,
+            bells,
             shared: Arc::clone(&shared),
             syncs_groups: data.durability == Durability::Sync,
             interval: Elapsed::from_ms(options.log_interval_ms.get()),
@@ -277,6 +293,7 @@ struct Body {
     /// Who waits until everything is durable that was handed over when they asked.
     to_tell: Vec<(Sender<()>, Arc<Bell>)>,
     lanes: Vec<Lane>,
+    bells: LogBells,
     shared: Arc<LogShared>,
     syncs_groups: bool,
     interval: Elapsed,
@@ -300,7 +317,7 @@ impl Body {
         if let Err(error) = &ended {
             tracing::error!("the host stops, because its command log failed: {error}");
             self.shared.failed.store(true, Ordering::Release);
-            self.lanes.iter().flat_map(|lane| &lane.bells).for_each(|bell| bell.ring());
+            self.bells.ring_all();
             (self.events.on_failure)();
         }
         ended.map_err(|error| {
@@ -450,7 +467,7 @@ impl Body {
                 // In this order, see `SiteLog::restart`.
                 progress.durable.store(lane.last_sequence, Ordering::Release);
                 progress.written_bytes.store(lane.taken_bytes, Ordering::Release);
-                lane.bells.iter().for_each(|bell| bell.ring());
+                self.bells.ring(progress);
             }
         }
         Ok(())

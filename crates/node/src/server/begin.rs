@@ -7,7 +7,7 @@ use crate::links::{
     ClusterMembership, DEFAULT_PLACEMENT_GROUP, Formed, LinksParts, RaftStart, SharedLinks,
     SiteLogs, durable_placement, member_directories, placement_here,
 };
-use crate::log::{Durability, LogEvents, LogStart, LogThread, SiteLog};
+use crate::log::{Durability, LogBells, LogEvents, LogStart, LogThread, SiteLog};
 use crate::mailbox::Bell;
 use crate::recovery::{Agree, Recovered, RecoveryProgress, ReplaySettings, directory_log, recover};
 use crate::scheduling;
@@ -36,14 +36,13 @@ impl Replicas {
         Replicas { sites, logs }
     }
 
-    /// Whether all replicas of this host were brought back.
+    /// Whether all replicas of this host were brought back that count.
     ///
     /// # Errors
     /// The hosts have agreed on another placement than they knew when they began to start.
     pub(super) fn check(&self, placement: &Placement) -> io::Result<()> {
         let replicas = placement.sites().flat_map(|site| {
-            let led = placement.led_by(site).iter();
-            led.chain(placement.followed_by(site)).chain(placement.learned_by(site)).copied()
+            placement.led_by(site).iter().chain(placement.followed_by(site)).copied()
         });
         let mut missing = replicas.filter(|it| !self.sites.contains_key(&it.partition));
         match missing.next() {
@@ -56,7 +55,7 @@ impl Replicas {
         }
     }
 
-    /// The replicas that a site owns.
+    /// The replicas that a site owns and that count.
     pub(super) fn take(
         &mut self,
         placement: &Placement,
@@ -67,12 +66,12 @@ impl Replicas {
             (site, self.logs.remove(partition))
         };
         let (led, followed) = (placement.led_by(site), placement.followed_by(site));
-        led.iter().chain(followed).chain(placement.learned_by(site)).map(take).collect()
+        led.iter().chain(followed).map(take).collect()
     }
 }
 
 /// Starts the thread of the command log, if what is done is logged. Gives the ends of the log of
-/// the partitions with copies here.
+/// the partitions that have copies here, or may get one.
 pub(super) fn start_log(
     configuration: &ServerConfiguration,
     (start, raft): (LogStart, &DurableRaft),
@@ -101,26 +100,26 @@ pub(super) fn start_log(
         threads.find(|thread| thread.host() == facts.host)
     };
     let partitions = (0..placement.partition_count()).map(PartitionId);
-    // Of a host that joins, nobody knows yet which copies it gets at which site; of a new one with
-    // a placement group, not before the groups of all hosts are known.
-    let is_new = raft.placement.is_none();
-    let is_unplaced = raft.start.joins || (is_new && has_placement_group(configuration));
-    let of_partition = |partition| {
-        let site = site_of(partition).filter(|_| !is_unplaced);
-        let sites = match site {
-            Some(thread) => &bells[thread.index()..=thread.index()],
-            None if is_unplaced => bells,
-            None => &[],
-        };
-        sites.iter().cloned().chain(links_bell.filter(|_| facts.kfactor > 0).cloned()).collect()
-    };
-    let all_bells: Vec<Vec<Arc<Bell>>> = partitions.clone().map(of_partition).collect();
+    let has_copies = facts.kfactor > 0;
+    // The hosts of a new cluster with placement groups are placed once all groups are known.
+    let is_unplaced = raft.placement.is_none() && has_placement_group(configuration);
+    let links = links_bell.filter(|_| has_copies).cloned();
+    let bells = LogBells { sites: bells.to_vec(), links };
     let events = LogEvents { on_failure: Box::new(on_failure), on_full: Box::new(on_full) };
     let options = &configuration.options;
-    let (log, ends) = LogThread::start(data, options, start, all_bells, events)?;
-    let is_own = |partition: &PartitionId| is_unplaced || site_of(*partition).is_some();
-    let own = partitions.zip(ends).filter(|(partition, _)| is_own(partition));
-    Ok((Some(log), own.collect()))
+    let (log, ends) = LogThread::start(data, options, start, bells, events)?;
+    let mut own = SiteLogs::new();
+    for (partition, end) in partitions.zip(ends) {
+        let site = site_of(partition);
+        if let Some(site) = site {
+            end.place(site);
+        }
+        // Where partitions have copies, any may be loaded here while the host runs.
+        if has_copies || is_unplaced || site.is_some() {
+            own.insert(partition, end);
+        }
+    }
+    Ok((Some(log), own))
 }
 
 /// Whether the hosts of the cluster name placement groups.
@@ -164,6 +163,7 @@ pub(super) fn bring_back_with_others(
         Start::Joins(listener) => return join(configuration, facts, (listener, start)),
     };
     start.is_restored = gathering.plan().is_placed;
+    start.brought_back = gathering.plan().own.clone();
     let recovered = bring_back(configuration, facts, Some((&mut gathering, &others)));
     let recovered = recovered.inspect_err(|problem| gathering.give_up(problem))?;
     let placement = state.map(|state| Arc::new(placement_here(cluster.host, &state)));

@@ -8,13 +8,14 @@ use super::{HeldCall, HostSite, KeptAnswer, Shard, Slot};
 use crate::catalog::{HostCatalog, site_limits};
 use crate::clock;
 use crate::connection::Connection;
-use crate::message::Envelope;
+use crate::message::{Envelope, LogGivenBack};
 use lockstep_cluster::{Command, Incarnation};
 use lockstep_host::follower::codec::{CopyMessage, OfCopy};
 use lockstep_host::learning::{Learned, LearningCopy, LoadTurn, LoadingLeader, empty_site};
 use lockstep_host::loading::{Attempt, NumberedPart};
 use lockstep_host::placement::Placement;
 use lockstep_types::{HostId, PartitionId};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A leader that cannot begin, or whose copy has all parts on their way, is looked at this often.
@@ -31,13 +32,29 @@ pub(super) struct LoadSteps {
     next_ns: u64,
     /// This host has the catalog of the cluster: copies of this thread may be loaded.
     may_ask: bool,
+    /// How often each copy was to be loaded here.
+    placed: BTreeMap<PartitionId, u32>,
 }
 
 impl LoadSteps {
-    /// Of a host that begins with a placement: one that joins gets the catalog later.
-    pub(super) fn new(placement: &Placement) -> LoadSteps {
-        let joins = placement.sites().any(|site| !placement.learned_by(site).is_empty());
-        LoadSteps { is_any: false, next_ns: 0, may_ask: !joins }
+    /// Of a host that begins: one that joins gets the catalog later.
+    pub(super) fn new(joins: bool) -> LoadSteps {
+        LoadSteps { is_any: false, next_ns: 0, may_ask: !joins, placed: BTreeMap::new() }
+    }
+
+    /// A copy is to be loaded, which may have been loaded before and gone out of sync again.
+    fn note_placed(&mut self, partition: PartitionId) {
+        let times = self.placed.entry(partition).or_default();
+        *times += 1;
+        match *times {
+            1 => tracing::info!(%partition, "a copy is to be loaded here"),
+            times => tracing::error!(
+                %partition, times,
+                "a copy is loaded again that was loaded since the host began: it goes out of sync \
+                 again and again where a procedure does not do the same at each copy, or where \
+                 the host is too slow (option reload_copies_after_ms; 0 for never)"
+            ),
+        }
     }
 }
 
@@ -63,6 +80,23 @@ impl Shard {
         }
     }
 
+    /// Another placement is in force: if the copy in a slot has led, and does not count any more,
+    /// its end of the command log is for the one that is loaded in its place, at whichever site.
+    pub(super) fn give_log_back(&mut self, slot: Slot) {
+        let partition = self.replicas[slot].partition();
+        let (led, followed) =
+            (self.placement.led_by(self.thread), self.placement.followed_by(self.thread));
+        if led.iter().chain(followed).any(|it| it.partition == partition) {
+            return;
+        }
+        // What the copy has answered is void: this host has no lease for it any more.
+        if let Some(log) = self.replicas[slot].log.take() {
+            let links = self.placement.links_thread();
+            let given = Box::new(LogGivenBack { partition, log });
+            self.outbox.send(links, Envelope::LogGivenBack(given));
+        }
+    }
+
     /// Another placement is in force: copies that are to be loaded at this thread from now on get a
     /// place, that of a copy which is not in sync any more. They have no data.
     pub(super) fn place_learners(&mut self, before: &Placement) {
@@ -78,7 +112,7 @@ impl Shard {
             let is_placed =
                 |of: PartitionId| kinds.iter().any(|it| it.iter().any(|it| it.partition == of));
             let slot = self.replicas.slot_for_copy(partition, |of| !is_placed(of));
-            tracing::info!(%partition, "a copy is to be loaded here");
+            self.loads.note_placed(partition);
             if let Some(slot) = slot {
                 self.end_copy(slot);
             }

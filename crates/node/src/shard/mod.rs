@@ -147,11 +147,13 @@ pub struct ShardParts {
     pub placement: Arc<Placement>,
     /// The first catalog.
     pub catalog: Arc<HostCatalog>,
-    /// Its replicas in the order of the placement, as they were brought back, each with its end of
-    /// the command log if there is one.
+    /// Its replicas that count, in the order of the placement, as they were brought back, each with
+    /// its end of the command log if there is one.
     pub(crate) replicas: Vec<(HostSite, Option<SiteLog>)>,
     /// The last transaction id of the coordinator before.
     pub last_multi: TransactionId,
+    /// The host gets the catalog from the others.
+    pub joins: bool,
     /// The listening sockets, on the first thread: clients, administrators.
     pub listeners: Option<(mio::net::TcpListener, mio::net::TcpListener)>,
     /// Calls that the thread makes itself.
@@ -233,7 +235,7 @@ impl Shard {
         // Copies may be loaded here later.
         let replica_limit = replicas.count().max(facts.options.partitions_per_site.to_usize());
         let several = SeveralCalls::new(&facts);
-        let loads = loading::LoadSteps::new(&placement);
+        let loads = loading::LoadSteps::new(parts.joins);
         Ok(Shard {
             thread: parts.thread,
             poll: parts.poll,
@@ -531,6 +533,7 @@ impl Shard {
             | Envelope::EndSession(_)
             | Envelope::HandedOver(_)
             | Envelope::SteppedDown(_)
+            | Envelope::LogGivenBack(_)
             | Envelope::Propose(_) => unreachable!("only control and links get these"),
             _ => unreachable!("what is of a transaction is taken before"),
         }

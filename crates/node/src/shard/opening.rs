@@ -66,6 +66,7 @@ impl Shard {
                 self.step_down(slot);
                 continue;
             }
+            self.give_log_back(slot);
             if let Some(report) = self.seal_stream(slot, epoch) {
                 let copy = placement.host();
                 let said = CopyMessage::Sealed(report);
@@ -133,6 +134,7 @@ impl Shard {
             unreachable!("the copy has followed until now")
         };
         let Following { follower, catalog, change, has_failed, .. } = *following;
+        self.replicas[slot].log = site_log;
         if has_failed {
             // It lacks entries, or has others than its leader: no data is better than wrong data.
             tracing::error!(%partition, "a copy that is out of service is to lead");
@@ -154,7 +156,6 @@ impl Shard {
         let copies_read = self.facts.options.follower_reads.is_on();
         let leading = Leading::of(stream).with_reads_at_copies(copies_read);
         replica.leading = Some(Box::new(leading));
-        replica.log = site_log;
         replica.gate = Gate::of_copies(own, replica.log.as_ref(), &followers);
         let pending = PendingOpening { promotion, catalog, change, epoch, in_sync, has_failed };
         replica.opening = Some(Box::new(pending));

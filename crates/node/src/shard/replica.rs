@@ -217,8 +217,9 @@ pub(super) struct Replicas {
 }
 
 impl Replicas {
-    /// The replicas that the placement gives to a thread, first those that it leads, then those
-    /// that it follows, each with its end of the command log.
+    /// The replicas that the placement gives to a thread: first those that it leads, then those
+    /// that it follows, as they were `recovered`, each with its end of the command log, and then
+    /// those that are to be loaded.
     pub(super) fn new(
         (facts, placement): (&HostFacts, &Placement),
         thread: ThreadId,
@@ -227,9 +228,11 @@ impl Replicas {
     ) -> Replicas {
         let (led, followed) = (placement.led_by(thread), placement.followed_by(thread));
         let learned = placement.learned_by(thread);
-        let count = led.len() + followed.len() + learned.len();
+        let count = led.len() + followed.len();
         assert_eq!(count, recovered.len(), "a thread gets the replicas that it owns");
-        assert!(count > 0, "a thread owns a replica at least");
+        if count == 0 && learned.is_empty() {
+            return Replicas::without_copies((facts, placement), catalog);
+        }
         let mut slots = vec![ELSEWHERE; facts.partition_count as usize].into_boxed_slice();
         let mut slots_of_copies = slots.clone();
         for (slot, replica) in Slot::all().zip(led.iter().chain(followed).chain(learned)) {
@@ -241,17 +244,39 @@ impl Replicas {
         let own = |((site, log), placed): ((HostSite, Option<SiteLog>), &ReplicaId)| {
             assert_eq!(site.partition(), placed.partition, "replicas come in their order");
             match slots[placed.partition.index()] {
-                ELSEWHERE if learned.contains(placed) => Replica {
-                    learning: Some(Box::new(LoadingHere::default())),
-                    ..Replica::following(facts, site, placed.host, catalog)
-                },
                 ELSEWHERE => Replica::following(facts, site, placed.host, catalog),
                 _ => Replica::leading((facts, placement), (site, log), placed.host, catalog),
             }
         };
-        let placed = led.iter().chain(followed).chain(learned);
-        let owned = recovered.into_iter().zip(placed).map(own).collect();
+        let placed = led.iter().chain(followed);
+        let to_load = learned.iter().map(|placed| Replica::learning(facts, *placed, catalog));
+        let owned = recovered.into_iter().zip(placed).map(own).chain(to_load).collect();
         Replicas { owned, slots, slots_of_copies, copies_to_apply: Slots::default() }
+    }
+
+    /// Of a thread without a copy, where one may be loaded later: its first slot has a replica
+    /// without data, of a partition that has no copy at this host.
+    fn without_copies(
+        (facts, placement): (&HostFacts, &Placement),
+        catalog: &Arc<HostCatalog>,
+    ) -> Replicas {
+        let host = placement.host();
+        let is_here = |partition: &PartitionId| {
+            let followers = placement.followers_of(*partition).iter();
+            let copies = followers.chain(placement.learning_of(*partition));
+            copies.copied().chain([placement.leader_of(*partition)]).any(|it| it.host() == host)
+        };
+        let partition = (0..facts.partition_count).map(PartitionId).find(|it| !is_here(it));
+        let partition = partition.expect("a host with a free site lacks a partition");
+        let site = HostSite::new(partition, facts.ring.clone(), &site_limits(&facts.options));
+        let mut slots_of_copies = vec![ELSEWHERE; facts.partition_count as usize];
+        slots_of_copies[partition.index()] = 0;
+        Replicas {
+            owned: Box::new([Replica::following(facts, site, host, catalog)]),
+            slots: vec![ELSEWHERE; facts.partition_count as usize].into(),
+            slots_of_copies: slots_of_copies.into(),
+            copies_to_apply: Slots::default(),
+        }
     }
 
     /// The slot of a partition with a copy here.

@@ -40,6 +40,7 @@ mod plans;
 mod recovery;
 mod rejoin;
 mod rejoin_logs;
+mod reload_logs;
 mod replicated;
 mod roles;
 mod schedule;
