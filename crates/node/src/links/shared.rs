@@ -87,11 +87,23 @@ impl SharedLinks {
         Ok((Arc::new(shared), poll))
     }
 
-    /// The thread of the links: runs until it is stopped.
+    /// The thread of the links: runs until it is stopped. However it ends, by a panic too, the
+    /// links are dropped, and with them the sender that the start of the host waits for.
     ///
     /// # Errors
     /// The poll failed, or the cluster is lost.
-    pub(crate) fn run(&self, mut poll: Poll) -> io::Result<()> {
+    pub(crate) fn run(&self, poll: Poll) -> io::Result<()> {
+        struct Ending<'l>(&'l SharedLinks);
+        impl Drop for Ending<'_> {
+            fn drop(&mut self) {
+                drop(self.0.lock().take());
+            }
+        }
+        let _ending = Ending(self);
+        self.exchange_until_end(poll)
+    }
+
+    fn exchange_until_end(&self, mut poll: Poll) -> io::Result<()> {
         let mut events = Events::with_capacity(256);
         let mut ticks = Ticks::default();
         loop {

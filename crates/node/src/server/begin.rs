@@ -282,14 +282,16 @@ pub(super) fn join_cluster(
         end_host_after("links", &facts, || links.run(poll))
     });
     let thread = thread?;
-    let ended = |_| Err("the thread of the links has ended".to_string());
-    match forms.recv().unwrap_or_else(ended) {
-        Ok(formed) => Ok(((thread, shared), formed)),
-        Err(problem) => {
-            // Its port is free once this returns: the same start may be tried again at once. What
-            // the thread ended with is the problem.
-            let _ = thread.join();
-            Err(io::Error::other(problem))
-        }
-    }
+    let said = match forms.recv() {
+        Ok(Ok(formed)) => return Ok(((thread, shared), formed)),
+        Ok(Err(problem)) => Some(problem),
+        // It ended without a word.
+        Err(_) => None,
+    };
+    // Its port is free once this returns: the same start may be tried again at once.
+    let ended = thread.join();
+    Err(io::Error::other(said.unwrap_or_else(|| match ended {
+        Ok(Err(error)) => format!("the thread of the links ended before the start: {error}"),
+        _ => "the thread of the links panicked: its text is in the host's log".to_string(),
+    })))
 }
