@@ -61,6 +61,27 @@ struct Link {
     is_broken: bool,
 }
 
+impl Link {
+    /// The connection is lost: of what is in flight in each direction, the last messages do not
+    /// arrive, this many.
+    fn lose(&mut self, messages: u64) {
+        for _ in 0..messages {
+            self.to_follower.pop_back();
+            self.to_leader.pop_back();
+        }
+        self.is_broken = true;
+    }
+}
+
+/// The connections by leader and follower.
+type Links = BTreeMap<(usize, usize), Link>;
+
+/// One of the connections, if there are any.
+fn any_link(links: &Links, random: &mut SeededRandom) -> Option<(usize, usize)> {
+    let count = links.len() as u64;
+    (count > 0).then(|| random.below(count) as usize).and_then(|at| links.keys().nth(at)).copied()
+}
+
 /// The control plane, which is one step here.
 struct Placement {
     epoch: u32,
@@ -71,8 +92,7 @@ struct Placement {
 struct Copies {
     random: SeededRandom,
     hosts: Vec<Host>,
-    /// By leader and follower.
-    links: BTreeMap<(usize, usize), Link>,
+    links: Links,
     placement: Placement,
     receipts: Receipts,
     /// What copies reported that are sealed for the next epoch.
@@ -243,11 +263,7 @@ impl Copies {
 
     /// The next message of one connection and direction arrives.
     fn deliver(&mut self) -> Result<(), String> {
-        let busy: Vec<(usize, usize)> = self.links.keys().copied().collect();
-        if busy.is_empty() {
-            return Ok(());
-        }
-        let (from, to) = busy[self.random.below(busy.len() as u64) as usize];
+        let Some((from, to)) = any_link(&self.links, &mut self.random) else { return Ok(()) };
         let back = self.random.chance(1, 2);
         let link = self.links.get_mut(&(from, to)).expect("it was listed");
         match back {
@@ -316,9 +332,7 @@ impl Copies {
     }
 
     fn break_link(&mut self) {
-        let all: Vec<(usize, usize)> = self.links.keys().copied().collect();
-        if !all.is_empty() {
-            let (from, to) = all[self.random.below(all.len() as u64) as usize];
+        if let Some((from, to)) = any_link(&self.links, &mut self.random) {
             self.cut(from, to);
         }
     }
@@ -326,11 +340,7 @@ impl Copies {
     /// A connection is lost: of what is in flight a beginning arrives in each direction.
     fn cut(&mut self, from: usize, to: usize) {
         let link = self.links.get_mut(&(from, to)).expect("it was listed");
-        for _ in 0..self.random.below(4) {
-            link.to_follower.pop_back();
-            link.to_leader.pop_back();
-        }
-        link.is_broken = true;
+        link.lose(self.random.below(4));
         if let Role::Leader(leader) = &mut self.hosts[from].role {
             leader.stream.disconnected(HostId(to as u32));
         }

@@ -14,7 +14,7 @@
 //! its epoch did not log there; copies in sync are equal after a start; the hosts can start; at the
 //! end all copies come in sync, and everything is answered.
 
-use super::Link;
+use super::Links;
 use crate::bank::Failure;
 use lockstep_base::random::SeededRandom;
 use lockstep_durability::ClusterId;
@@ -135,8 +135,7 @@ struct Control {
 struct Logs {
     random: SeededRandom,
     hosts: Vec<Host>,
-    /// By leader and follower.
-    links: BTreeMap<(usize, usize), Link>,
+    links: Links,
     placement: Control,
     /// What copies reported that are sealed for the next epoch.
     sealed: BTreeMap<usize, SealReport>,

@@ -5,6 +5,7 @@
 use super::World;
 use super::control::SNAPSHOT_CALL;
 use super::log::CLUSTER;
+use lockstep_durability::ClusterId;
 use lockstep_durability::directory::SNAPSHOT_FOLDER;
 use lockstep_durability::snapshot::{
     ColumnHead, ContentKind, FileEntry, Manifest, PartitionPosition, RowsWriter, SnapshotError,
@@ -318,20 +319,33 @@ impl Running {
         let mut tables: Vec<_> = self.heads.iter().map(entry).collect();
         tables.sort_by(|a, b| a.name.cmp(&b.name));
         Manifest {
-            release: lockstep_durability::RELEASE.to_string(),
-            cluster: CLUSTER,
-            nonce: self.nonce.clone(),
-            content: ContentKind::Native,
-            transaction: self.transaction,
-            created_ms: 0,
-            part: None,
             catalog_version: self.catalog_version,
             planning: self.classes.map_or(Vec::new(), |version| version.to_le_bytes().into()),
             positions: std::mem::take(&mut self.positions),
             tables,
             files: std::mem::take(&mut self.files),
             schema: std::mem::take(&mut self.schema),
+            ..native_manifest(CLUSTER, &self.nonce, self.transaction)
         }
+    }
+}
+
+/// The manifest of a snapshot from which recovery begins, without what it has.
+pub(crate) fn native_manifest(cluster: ClusterId, nonce: &str, transaction: i64) -> Manifest {
+    Manifest {
+        release: lockstep_durability::RELEASE.to_string(),
+        cluster,
+        nonce: nonce.to_string(),
+        content: ContentKind::Native,
+        transaction,
+        created_ms: 0,
+        part: None,
+        catalog_version: 0,
+        planning: Vec::new(),
+        positions: Vec::new(),
+        tables: Vec::new(),
+        files: Vec::new(),
+        schema: String::new(),
     }
 }
 

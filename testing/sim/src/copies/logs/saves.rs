@@ -3,10 +3,11 @@
 
 use super::streams::transaction_of;
 use super::{CLUSTER, Logs, PARTITION, PREFIX, Role};
+use crate::world::save::native_manifest;
 use lockstep_durability::directory::{SNAPSHOT_FOLDER, rejoin};
 use lockstep_durability::snapshot::{
-    ContentKind, FileEntry, FileWriter, HostPart, Manifest, PartitionPosition, SnapshotError,
-    remove_outdated, rows_name_of, write_manifest,
+    FileEntry, FileWriter, HostPart, Manifest, PartitionPosition, SnapshotError, remove_outdated,
+    rows_name_of, write_manifest,
 };
 use lockstep_env::{Disk, OpenMode};
 use lockstep_txn::log_entry::LogSource;
@@ -176,19 +177,11 @@ impl Save {
 
     fn manifest(&self, host: u32) -> Manifest {
         Manifest {
-            release: lockstep_durability::RELEASE.to_string(),
-            cluster: CLUSTER,
-            nonce: self.nonce.clone(),
-            content: ContentKind::Native,
-            transaction: self.transaction,
-            created_ms: 0,
             part: Some(HostPart { host, is_own: true, partitions: vec![PARTITION.0] }),
             catalog_version: 1,
-            planning: Vec::new(),
             positions: vec![self.position],
-            tables: Vec::new(),
             files: self.rows.iter().cloned().collect(),
-            schema: String::new(),
+            ..native_manifest(CLUSTER, &self.nonce, self.transaction)
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What goes between the copies, and how an epoch follows another.
 
 use super::{Host, LIMITS, Leader, Logs, PARTITION, Role, SOON};
-use crate::copies::Link;
+use crate::copies::{Link, any_link};
 use lockstep_host::gate::{Gate, SafePosition};
 use lockstep_txn::log_entry::{LogBuffer, LogSource};
 use lockstep_txn::replica::{
@@ -122,11 +122,7 @@ impl Logs {
 
     /// The next message of one connection and direction arrives.
     pub(super) fn deliver(&mut self) -> Result<(), String> {
-        let busy: Vec<(usize, usize)> = self.links.keys().copied().collect();
-        if busy.is_empty() {
-            return Ok(());
-        }
-        let (from, to) = busy[self.random.below(busy.len() as u64) as usize];
+        let Some((from, to)) = any_link(&self.links, &mut self.random) else { return Ok(()) };
         match self.random.chance(1, 2) {
             true => self.deliver_receipt(from, to),
             false => self.deliver_piece(from, to),
@@ -203,9 +199,7 @@ impl Logs {
     }
 
     pub(super) fn break_link(&mut self) {
-        let all: Vec<(usize, usize)> = self.links.keys().copied().collect();
-        if !all.is_empty() {
-            let (from, to) = all[self.random.below(all.len() as u64) as usize];
+        if let Some((from, to)) = any_link(&self.links, &mut self.random) {
             self.cut_link(from, to);
         }
     }
@@ -213,11 +207,7 @@ impl Logs {
     /// A connection is lost: of what is in flight a beginning arrives in each direction.
     fn cut_link(&mut self, from: usize, to: usize) {
         let link = self.links.get_mut(&(from, to)).expect("it was listed");
-        for _ in 0..self.random.below(4) {
-            link.to_follower.pop_back();
-            link.to_leader.pop_back();
-        }
-        link.is_broken = true;
+        link.lose(self.random.below(4));
         if let Role::Leader(leader) = &mut self.hosts[from].role {
             leader.stream.disconnected(HostId(to as u32));
         }
