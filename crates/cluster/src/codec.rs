@@ -11,7 +11,7 @@ use lockstep_base::bytes::{ByteReader, ByteWriter, text};
 use lockstep_types::{HostId, PartitionId, ThreadId};
 
 /// Version of the byte form of [`ClusterState`].
-const STATE_VERSION: u8 = 5;
+pub(crate) const STATE_VERSION: u8 = 5;
 /// Does not have the directories of hosts.
 const STATE_VERSION_BEFORE: u8 = 4;
 /// Bytes of a name or an address, at most.

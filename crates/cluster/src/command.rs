@@ -14,7 +14,7 @@ use lockstep_base::bytes::{ByteReader, ByteWriter};
 use lockstep_types::{HostId, PartitionId};
 
 /// Version of the byte form of [`Command`].
-const COMMAND_VERSION: u8 = 3;
+pub(crate) const COMMAND_VERSION: u8 = 3;
 /// Does not have the directory of a host that joins.
 const COMMAND_VERSION_BEFORE: u8 = 2;
 

@@ -10,7 +10,7 @@ use lockstep_base::bytes::{ByteReader, ByteWriter};
 use lockstep_types::{HostId, PartitionId};
 
 /// Version of the byte form of [`Heartbeat`].
-const HEARTBEAT_VERSION: u8 = 4;
+pub(crate) const HEARTBEAT_VERSION: u8 = 4;
 
 /// What a host answers to the newest heartbeat of the host that it sends to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use crate::state::{HostDescription, Shape};
 use lockstep_base::bytes::{ByteReader, ByteWriter};
 
 /// Version of the byte form of messages between members.
-const MESSAGE_VERSION: u8 = 2;
+pub(crate) const MESSAGE_VERSION: u8 = 2;
 
 /// The longest command that is forwarded, in bytes: one that names every host is shorter.
 const COMMAND_BYTES_MAX: usize = 64 << 10;
@@ -178,7 +178,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<(Envelope, Body), FormatError> {
 }
 
 /// Version of the byte form of a proposal in the log.
-const PROPOSAL_VERSION: u8 = 1;
+pub(crate) const PROPOSAL_VERSION: u8 = 1;
 
 /// A proposal as the log holds it: who made it, with its number, and the command.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -10,6 +10,13 @@ use std::str::FromStr;
 const CREATED: &str = "created_ms=";
 /// Before the number of the placement that the host goes by.
 const PLACEMENT: &str = "placement=";
+/// The name of what releases have to have alike, and what a host gets that has it otherwise.
+const FORMS: &str = "forms";
+const OTHER_RELEASE: &str = ": the releases of the two hosts cannot be in one cluster. Start all \
+                             hosts and the witness with the same release";
+/// Grows with each change of what hosts send each other, apart from the control plane, and of what
+/// an entry of the log does: a copy of a release before could not read it, or would differ.
+const HOST_FORMS: u32 = 1;
 /// What a witness has none of, and so is not compared with it.
 const OF_HOSTS_ALONE: [&str; 5] =
     ["sites", "partitions_per_site", "kfactor", "follower_reads", "placement_groups"];
@@ -33,6 +40,8 @@ pub(crate) struct SaidWithTerms {
 pub struct ClusterTerms {
     /// The cluster; zeros where its hosts have not agreed on a name.
     pub cluster: ClusterId,
+    /// The versions of what hosts send each other, which follow from the release.
+    pub forms: String,
     /// Number of hosts.
     pub hosts: u32,
     /// Number of witnesses, which have the numbers after those of the hosts.
@@ -66,6 +75,7 @@ impl ClusterTerms {
         let Options { heartbeat_interval_ms, suspect_after_ms, lease_ms, .. } = options;
         ClusterTerms {
             cluster: ClusterId::default(),
+            forms: format!("{}, host {HOST_FORMS}", lockstep_cluster::forms()),
             hosts,
             witnesses: 0,
             sites,
@@ -126,7 +136,9 @@ impl ClusterTerms {
         ];
         let kept = self.durability.map_or(IN_MEMORY.to_string(), |kept| kept.to_string());
         let numbers = numbers.into_iter().map(|(name, number)| (name, number.to_string()));
-        numbers.chain([(DURABILITY, kept)]).collect()
+        // First of all: what follows may be of another release.
+        let forms = (FORMS, self.forms.clone());
+        std::iter::once(forms).chain(numbers).chain([(DURABILITY, kept)]).collect()
     }
 
     /// What the control plane knows of the terms. That of a witness has any sites, so that the
@@ -182,9 +194,12 @@ impl ClusterTerms {
                 name => with_witness && OF_HOSTS_ALONE.contains(&name),
             };
             if !found.is_some_and(is_alike) {
-                let advice = match with_witness && name == DURABILITY {
-                    true => ": a witness has a directory (--dir) where hosts have some",
-                    false => "",
+                let advice = match name {
+                    FORMS => OTHER_RELEASE,
+                    DURABILITY if with_witness => {
+                        ": a witness has a directory (--dir) where hosts have some"
+                    }
+                    _ => "",
                 };
                 return Err(format!("'{line}' there, '{name}={own}' here{advice}"));
             }

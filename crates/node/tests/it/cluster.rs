@@ -194,6 +194,21 @@ fn a_host_with_other_terms_is_refused_by_name() {
 }
 
 #[test]
+fn a_host_of_a_release_with_other_forms_is_refused_by_name() {
+    for kfactor in [0, 1] {
+        let mut members = members((2, kfactor), 2, &[]);
+        let terms = &mut members[1].cluster.as_mut().expect("it is a member").terms;
+        terms.forms = "heartbeat 99".to_string();
+        for started in local_cluster::start(members) {
+            let problem = started.err().expect("they do not agree").to_string();
+            let is_named = problem.contains("'forms=heartbeat 99'")
+                || problem.contains("here: the releases of the two hosts cannot be in one cluster");
+            assert!(is_named && problem.contains("has other terms"), "{problem}");
+        }
+    }
+}
+
+#[test]
 fn a_host_that_is_gone_ends_the_others_which_name_it() {
     let (mut servers, peers) = cluster(2, 1, &["host_timeout_ms=300"]);
     let (asked, stops) = std::sync::mpsc::channel();

@@ -124,6 +124,24 @@ fn a_host_that_was_lost_comes_back_under_load_and_takes_over() {
     }
 }
 
+/// A release that could not apply what the others do does not join them, and they go on.
+#[test]
+fn a_host_of_a_release_with_other_forms_does_not_join_a_cluster_that_serves() {
+    let mut hosts = Hosts::start(3, 1);
+    let mut peer = Peer::login(hosts.client(0));
+    schema(&mut peer);
+    hosts.lose(2);
+    let mut member = hosts.members[2].clone();
+    let terms = &mut member.cluster.as_mut().expect("it is a member").terms;
+    terms.forms = format!("{}, more 1", terms.forms);
+    let problem = Server::start(member).err().expect("it is of another release").to_string();
+    assert!(problem.contains("more 1' here: the releases of the two hosts cannot"), "{problem}");
+    eventually("the others go on", || peer.call("bumpall", &[Int(0)]).status == 1);
+    hosts.bring_back(2);
+    hosts.await_copies(0, 1);
+    hosts.stop();
+}
+
 #[test]
 fn the_schema_waits_for_copies_that_are_loaded_and_then_changes_everywhere() {
     let mut hosts = Hosts::start(3, 1);
