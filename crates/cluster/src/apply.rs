@@ -12,7 +12,7 @@ use crate::placement;
 use crate::state::{
     ClusterState, Copy, HostDescription, HostRecord, HostState, PartitionState, Previous, Vote,
 };
-use lockstep_types::{HostId, PartitionId, ThreadId};
+use lockstep_types::{HostId, PartitionId};
 use std::collections::BTreeSet;
 
 /// What became of a command.
@@ -62,6 +62,7 @@ impl ClusterState {
                 self.move_leader(*partition, *to, *epoch)
             }
             Command::MoveCoordinator { to, epoch } => self.move_coordinator(*to, *epoch),
+            Command::ChangeK { k, epoch } => self.change_k(*k, *epoch),
             Command::CatalogVersion(version) => raise(&mut self.catalog_version, *version),
             Command::RingVersion(version) => raise(&mut self.ring_version, *version),
         };
@@ -171,24 +172,6 @@ impl ClusterState {
             self.epoch = epoch;
         }
         Ok(Verdict::Applied)
-    }
-
-    /// A host without copies gets those to load that partitions lack: first of the partitions with
-    /// the fewest, each to the site that has fewest.
-    fn place_learning(&mut self, host: HostId) {
-        let room = u32::from(self.shape.partitions_per_site);
-        let copies = |state: &PartitionState| state.copies.len() + state.learning.len();
-        let lacks = |number: &usize| copies(&self.partitions[*number]) < self.shape.copies();
-        let mut short: Vec<usize> = (0..self.partitions.len()).filter(lacks).collect();
-        short.sort_by_key(|number| copies(&self.partitions[*number]));
-        for number in short {
-            let sites = self.copies_by_site(host);
-            let fewest = sites.iter().zip(0u16..).min().map(|(count, site)| (*count, site));
-            let Some((_, site)) = fewest.filter(|(count, _)| *count < room) else { return };
-            let learning = &mut self.partitions[number].learning;
-            learning.push(Copy { host, thread: ThreadId(site) });
-            learning.sort();
-        }
     }
 
     /// The copies that are being loaded.
@@ -340,7 +323,7 @@ impl ClusterState {
 
     /// Gives a partition other copies in a new epoch. A leader that is among them stays leader;
     /// else the one leads that the partition was about to be transferred to, or that leads fewest.
-    fn set_copies(&mut self, number: usize, copies: Vec<Copy>, epoch: Epoch) {
+    pub(crate) fn set_copies(&mut self, number: usize, copies: Vec<Copy>, epoch: Epoch) {
         assert!(!copies.is_empty(), "the in-sync set of a partition never becomes empty");
         let partition = &self.partitions[number];
         let has = |host: HostId| copies.iter().any(|copy| copy.host == host);

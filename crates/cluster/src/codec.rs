@@ -11,9 +11,11 @@ use lockstep_base::bytes::{ByteReader, ByteWriter, text};
 use lockstep_types::{HostId, PartitionId, ThreadId};
 
 /// Version of the byte form of [`ClusterState`].
-pub(crate) const STATE_VERSION: u8 = 5;
-/// Does not have the directories of hosts.
-const STATE_VERSION_BEFORE: u8 = 4;
+pub(crate) const STATE_VERSION: u8 = 6;
+/// Does not have the K with which the cluster was made: that is the one in force.
+const STATE_VERSION_BEFORE: u8 = 5;
+/// Does not have the directories of hosts either.
+const STATE_VERSION_OLDEST: u8 = 4;
 /// Bytes of a name or an address, at most.
 pub(crate) const TEXT_BYTES_MAX: usize = 1024;
 
@@ -253,6 +255,7 @@ impl ClusterState {
         output.extend_from_slice(&self.id.0);
         output.put_counted(self.name.as_bytes());
         put_shape(&mut output, &self.shape);
+        output.put_u8(self.made_k);
         output.put_varint(self.hosts.len() as u64);
         self.hosts.values().for_each(|record| put_record(&mut output, record));
         output.put_varint(self.epoch.0);
@@ -274,19 +277,22 @@ impl ClusterState {
     pub fn decode(bytes: &[u8]) -> Result<ClusterState, FormatError> {
         let input = &mut ByteReader::new(bytes);
         let (what, known) = ("the cluster's state", STATE_VERSION);
-        let has_directories = match input.u8()? {
-            STATE_VERSION => true,
-            STATE_VERSION_BEFORE => false,
+        let (has_made_k, has_directories) = match input.u8()? {
+            STATE_VERSION => (true, true),
+            STATE_VERSION_BEFORE => (false, true),
+            STATE_VERSION_OLDEST => (false, false),
             found => return Err(FormatError::Version { what, found, known }),
         };
         let id = ClusterId::read(input)?.ok_or(FormatError::Rule("a cluster has a number"))?;
         let name = read_text(input, "cluster name")?;
         let shape = read_shape(input)?;
+        let made_k = if has_made_k { input.u8()? } else { shape.k };
         let count = read_count(input, "hosts")?;
         let records = (0..count).map(|_| read_record(input, has_directories));
         let records = records.collect::<Result<Vec<_>, _>>()?;
         let hosts = records.into_iter().map(|record| (record.description.host, record)).collect();
         let mut state = ClusterState::forming(id, name, shape, hosts);
+        state.made_k = made_k;
         if state.hosts.len() != count {
             return Err(FormatError::Rule("each host is listed once"));
         }

@@ -14,9 +14,11 @@ use lockstep_base::bytes::{ByteReader, ByteWriter};
 use lockstep_types::{HostId, PartitionId};
 
 /// Version of the byte form of [`Command`].
-pub(crate) const COMMAND_VERSION: u8 = 3;
-/// Does not have the directory of a host that joins.
-const COMMAND_VERSION_BEFORE: u8 = 2;
+pub(crate) const COMMAND_VERSION: u8 = 4;
+/// Has no changes of K.
+const COMMAND_VERSION_BEFORE: u8 = 3;
+/// Does not have the directory of a host that joins either.
+const COMMAND_VERSION_OLDEST: u8 = 2;
 
 /// A change of the replicated state.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -145,6 +147,14 @@ pub enum Command {
         /// The cluster's epoch.
         epoch: Epoch,
     },
+    /// The cluster has another K from now on. Partitions get copies to load, each at a host that
+    /// has capacity, or lose followers. All hosts are up.
+    ChangeK {
+        /// K.
+        k: u8,
+        /// The cluster's epoch.
+        epoch: Epoch,
+    },
     /// The partition logs have a new version of the catalog.
     CatalogVersion(u64),
     /// The map from hash tokens to partitions has a new version.
@@ -171,6 +181,7 @@ impl Command {
             Command::RingVersion(_) => 15,
             Command::ForceCopy { .. } => 16,
             Command::BeginLoading { .. } => 17,
+            Command::ChangeK { .. } => 18,
         }
     }
 
@@ -222,6 +233,10 @@ impl Command {
                 output.put_varint(u64::from(to.0));
                 output.put_varint(epoch.0);
             }
+            Command::ChangeK { k, epoch } => {
+                output.put_u8(*k);
+                output.put_varint(epoch.0);
+            }
             Command::CatalogVersion(version) | Command::RingVersion(version) => {
                 output.put_varint(*version);
             }
@@ -236,8 +251,8 @@ impl Command {
     pub fn decode(bytes: &[u8]) -> Result<Command, FormatError> {
         let input = &mut ByteReader::new(bytes);
         let has_directory = match input.u8()? {
-            COMMAND_VERSION => true,
-            COMMAND_VERSION_BEFORE => false,
+            COMMAND_VERSION | COMMAND_VERSION_BEFORE => true,
+            COMMAND_VERSION_OLDEST => false,
             found => {
                 let (what, known) = ("a command", COMMAND_VERSION);
                 return Err(FormatError::Version { what, found, known });
@@ -302,6 +317,7 @@ fn read_command(
         13 => Command::MoveCoordinator { to: read_host(input)?, epoch: read_epoch(input)? },
         14 => Command::CatalogVersion(input.varint()?),
         15 => Command::RingVersion(input.varint()?),
+        18 => Command::ChangeK { k: input.u8()?, epoch: read_epoch(input)? },
         found => return Err(FormatError::Value { field: "command", found: u64::from(found) }),
     })
 }

@@ -15,6 +15,7 @@ mod faults;
 mod forms;
 mod heartbeat;
 mod ids;
+mod kfactor;
 mod leases;
 mod log;
 mod log_entry;
@@ -37,6 +38,7 @@ pub use faults::Faults;
 pub use forms::forms;
 pub use heartbeat::{Echo, Heartbeat};
 pub use ids::{ClusterId, Epoch, HOST_LIMIT, Incarnation, RaftId};
+pub use kfactor::KChange;
 pub use leases::Leases;
 pub use log::RaftLog;
 pub use log_entry::{EntryBody, GroupChange, HardState, LogEntry, Persist, Snapshot};
@@ -49,6 +51,6 @@ pub use now::Now;
 pub use options::Options;
 pub use placement::{first_placement, partition_count};
 pub use state::{
-    ClusterState, Copy, HostDescription, HostRecord, HostState, PartitionState, Previous, Shape,
-    Vote,
+    ClusterState, Copy, HostDescription, HostRecord, HostState, K_MAX, PartitionState, Previous,
+    Shape, Vote,
 };

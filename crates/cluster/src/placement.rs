@@ -133,7 +133,7 @@ fn spread(shape: &Shape, order: &[HostId], count: u32) -> Vec<Vec<HostId>> {
 }
 
 /// How many of a partition's hosts share their group with one before them.
-fn conflicts(hosts: &[HostId], groups: &[&str]) -> usize {
+pub(crate) fn conflicts(hosts: &[HostId], groups: &[&str]) -> usize {
     let group = |host: &HostId| groups[host.0 as usize];
     let shared = |at: usize| hosts[..at].iter().any(|before| group(before) == group(&hosts[at]));
     (1..hosts.len()).filter(|&at| shared(at)).count()
@@ -157,7 +157,8 @@ fn separate_groups(copies: &mut [Vec<HostId>], groups: &[&str]) {
     }
 }
 
-fn try_swap(
+/// Lets two partitions exchange one of their hosts each, if fewer copies share a group by it.
+pub(crate) fn try_swap(
     copies: &mut [Vec<HostId>],
     groups: &[&str],
     (a, slot): (usize, usize),

@@ -23,9 +23,27 @@ impl ClusterState {
         lacks && !is_there && sites.get(copy.thread.index()).is_some_and(|count| *count < room)
     }
 
+    /// A host without copies gets those to load that partitions lack: first of the partitions with
+    /// the fewest, each to the site that has fewest.
+    pub(crate) fn place_learning(&mut self, host: HostId) {
+        let room = u32::from(self.shape.partitions_per_site);
+        let copies = |state: &PartitionState| state.copies.len() + state.learning.len();
+        let lacks = |number: &usize| copies(&self.partitions[*number]) < self.shape.copies();
+        let mut short: Vec<usize> = (0..self.partitions.len()).filter(lacks).collect();
+        short.sort_by_key(|number| copies(&self.partitions[*number]));
+        for number in short {
+            let sites = self.copies_by_site(host);
+            let fewest = sites.iter().zip(0u16..).min().map(|(count, site)| (*count, site));
+            let Some((_, site)) = fewest.filter(|(count, _)| *count < room) else { return };
+            let learning = &mut self.partitions[number].learning;
+            learning.push(Copy { host, thread: ThreadId(site) });
+            learning.sort();
+        }
+    }
+
     /// Number of a partition's copies at hosts of the placement group of a host, those that are
     /// being loaded included.
-    fn copies_in_group_of(&self, partition: PartitionId, host: HostId) -> usize {
+    pub(crate) fn copies_in_group_of(&self, partition: PartitionId, host: HostId) -> usize {
         let group = |host: HostId| self.hosts.get(&host).map(|it| &it.description.placement_group);
         let PartitionState { copies, learning, .. } = &self.partitions[partition.index()];
         copies.iter().chain(learning).filter(|copy| group(copy.host) == group(host)).count()

@@ -20,6 +20,9 @@ pub struct Shape {
     pub k: u8,
 }
 
+/// The greatest K.
+pub const K_MAX: u8 = 2;
+
 impl Shape {
     /// Members in total, witnesses among them.
     pub fn members(&self) -> u32 {
@@ -187,8 +190,10 @@ pub struct ClusterState {
     pub id: ClusterId,
     /// Its name.
     pub name: String,
-    /// Its shape.
+    /// Its shape, with the K in force.
     pub shape: Shape,
+    /// The K with which it was made, and with which its hosts are configured.
+    pub made_k: u8,
     /// Its hosts and witnesses.
     pub hosts: BTreeMap<HostId, HostRecord>,
     /// The current epoch; 0 until the cluster is formed.
@@ -220,6 +225,7 @@ impl ClusterState {
             id,
             name,
             shape,
+            made_k: shape.k,
             hosts,
             epoch: Epoch(0),
             partitions: Vec::new(),
@@ -234,6 +240,11 @@ impl ClusterState {
     /// Whether the first placement was made.
     pub fn is_formed(&self) -> bool {
         self.epoch > Epoch(0)
+    }
+
+    /// The shape with which its hosts are configured, from which its number of partitions follows.
+    pub fn made_shape(&self) -> Shape {
+        Shape { k: self.made_k, ..self.shape }
     }
 
     /// A partition, if there is one of that number.

@@ -23,7 +23,7 @@ impl ClusterPlacement {
         assert!(state.is_formed(), "a cluster has a placement once it is formed");
         let group = |host| state.hosts[&HostId(host)].description.placement_group.as_str();
         let groups: Vec<&str> = (0..state.shape.hosts).map(group).collect();
-        ClusterPlacement::first_in_groups(&state.shape, &groups)
+        ClusterPlacement::first_in_groups(&state.made_shape(), &groups)
             .expect("a cluster whose copies cannot be spread is not formed")
     }
 
@@ -52,7 +52,7 @@ impl ClusterPlacement {
         ClusterPlacement {
             hosts: state.shape.hosts,
             sites: state.shape.sites_per_host,
-            copies: state.shape.k + 1,
+            copies: state.made_k + 1,
             up: up
                 .filter(|(host, _)| !state.shape.is_witness(**host))
                 .map(|(host, record)| (*host, record.up_since.0))

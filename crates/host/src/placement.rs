@@ -56,7 +56,8 @@ pub struct ClusterPlacement {
     pub hosts: u32,
     /// Sites of each host.
     pub sites: u16,
-    /// Copies of each partition when no host is lost: K + 1.
+    /// Copies of each partition with which the cluster was made: another K while it runs leaves
+    /// its hosts those of a cluster that replicates.
     pub copies: u8,
     /// The hosts that take part, ascending, and the epoch since which each does.
     pub up: Vec<(HostId, u64)>,
@@ -254,8 +255,8 @@ impl Placement {
         self.hosts
     }
 
-    /// Whether partitions have several copies when no host is lost, so that what a leader logs
-    /// goes to others.
+    /// Whether the cluster was made with several copies of each partition, so that what a leader
+    /// logs goes to others, if there are any.
     pub fn is_replicated(&self) -> bool {
         self.copies_each > 1
     }

@@ -217,6 +217,10 @@ system_procedures! {
     Quiesce = procedure("Answers once everything that was answered before is durable.", &[&[]])
         .checked().while_stopping().tasks(&[0]);
     Resume = procedure("Ends a pause.", &[&[]]).checked().administrators();
+    SetKFactor = procedure(
+        "Changes how many hosts may be lost: each partition gets a copy more, or loses one.",
+        &[&[("kfactor", Integer)]],
+    ).checked().administrators();
     Shutdown = procedure(
         "Stops the host; with the number of `@PrepareShutdown` it saves a snapshot first.",
         &[&[], &[("number", TextOrInteger)]],

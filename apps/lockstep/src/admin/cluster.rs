@@ -60,6 +60,8 @@ pub struct Partition {
     state: String,
     /// By host of a follower, the bytes of the leader's log that it has and has not applied.
     lag_bytes: BTreeMap<i64, i64>,
+    /// The hosts that load a copy, which does not count yet.
+    loading: Vec<i64>,
 }
 
 /// What a host answers about its cluster.
@@ -67,6 +69,8 @@ pub struct Cluster {
     state: String,
     pub epoch: i64,
     pub coordinator: i64,
+    /// How many hosts may be lost with nothing lost.
+    kfactor: i64,
     pub hosts: Vec<Host>,
     pub partitions: Vec<Partition>,
 }
@@ -100,20 +104,30 @@ pub fn read(connection: &mut Connection) -> Result<Cluster, String> {
     let mut parameters = ParameterWriter::default();
     parameters.text("CLUSTER");
     let tables = tables(connection, "@SystemInformation", &parameters)?;
-    let [cluster, hosts, partitions] = &tables[..] else {
-        return Err(format!("the host answers with {} tables, not 3", tables.len()));
+    let [cluster, hosts, partitions, loading] = &tables[..] else {
+        return Err(format!("the host answers with {} tables, not 4", tables.len()));
     };
-    let Some([Value::Text(state), Value::Int(epoch), Value::Int(coordinator)]) =
-        cluster.first().map(Vec::as_slice)
-    else {
-        return Err("the host does not say what the cluster's state is".to_string());
+    let unknown = || "the host does not say what the cluster's state is".to_string();
+    let [Value::Text(state), numbers @ ..] = &cluster.first().ok_or_else(unknown)?[..] else {
+        return Err(unknown());
     };
+    let [Value::Int(epoch), Value::Int(coordinator), Value::Int(kfactor)] = numbers else {
+        return Err(unknown());
+    };
+    let mut partitions: Vec<Partition> =
+        partitions.iter().filter_map(|row| partition(row)).collect();
+    for row in loading {
+        let [Value::Int(id), Value::Int(host)] = &row[..] else { continue };
+        let loaded = partitions.iter_mut().filter(|partition| partition.id == *id);
+        loaded.for_each(|partition| partition.loading.push(*host));
+    }
     Ok(Cluster {
         state: state.to_string(),
         epoch: *epoch,
         coordinator: *coordinator,
+        kfactor: *kfactor,
         hosts: hosts.iter().filter_map(|row| host(row)).collect(),
-        partitions: partitions.iter().filter_map(|row| partition(row)).collect(),
+        partitions,
     })
 }
 
@@ -154,8 +168,9 @@ fn partition(row: &[Value]) -> Option<Partition> {
     let (Value::Text(followers), Value::Text(state)) = (followers, state) else { return None };
     let followers = followers.split(',').filter_map(|host| host.parse().ok()).collect();
     let state = state.to_string();
-    let lag_bytes = BTreeMap::new();
-    Some(Partition { id: *id, leader: *leader, followers, epoch: *epoch, state, lag_bytes })
+    let (lag_bytes, loading) = (BTreeMap::new(), Vec::new());
+    let (id, leader, epoch) = (*id, *leader, *epoch);
+    Some(Partition { id, leader, followers, epoch, state, lag_bytes, loading })
 }
 
 /// The rows of the tables of a system procedure's answer. A call that was in progress when a host
@@ -205,12 +220,14 @@ fn as_json(cluster: &Cluster) -> String {
             "epoch": partition.epoch,
             "state": partition.state,
             "lag_bytes": lag.collect::<serde_json::Map<_, _>>(),
+            "loading": partition.loading,
         })
     };
     json!({
         "state": cluster.state,
         "epoch": cluster.epoch,
         "coordinator": cluster.coordinator,
+        "kfactor": cluster.kfactor,
         "hosts": cluster.hosts.iter().map(host).collect::<Vec<_>>(),
         "partitions": cluster.partitions.iter().map(partition).collect::<Vec<_>>(),
     })
@@ -218,13 +235,13 @@ fn as_json(cluster: &Cluster) -> String {
 }
 
 fn as_text(cluster: &Cluster) -> String {
-    let Cluster { state, epoch, coordinator, hosts, partitions } = cluster;
+    let Cluster { state, epoch, coordinator, kfactor, hosts, partitions } = cluster;
     let witnesses = hosts.iter().filter(|host| host.is_witness()).count();
     let count = hosts.len() - witnesses;
     let beside = if witnesses > 0 { " and a witness" } else { "" };
     let mut out = format!(
-        "cluster: {state}, {count} hosts{beside}, epoch {epoch}, coordinator at host \
-         {coordinator}\n"
+        "cluster: {state}, {count} hosts{beside}, K = {kfactor}, epoch {epoch}, coordinator at \
+         host {coordinator}\n"
     );
     let listed = |is_in: &dyn Fn(&Partition) -> bool| {
         let numbers = partitions.iter().filter(|partition| is_in(partition));
@@ -260,11 +277,26 @@ fn as_text(cluster: &Cluster) -> String {
         let lag = lags.max().map_or(String::new(), |bytes| format!("{bytes} B"));
         line(&id.to_string(), [name, group, state, client, &lag], &leads, &follows);
     }
+    let loading = partitions.iter().flat_map(|it| it.loading.iter().map(move |to| (it.id, to)));
+    let loading: Vec<String> = loading.map(|(id, to)| format!("{id} to host {to}")).collect();
+    if !loading.is_empty() {
+        let (in_sync, wanted) = in_sync(cluster);
+        out += &format!(
+            "{in_sync} of {wanted} copies are in sync; partitions being loaded: {}\n",
+            loading.join(", ")
+        );
+    }
     let unavailable = listed(&|partition| partition.state == "unavailable");
     if !unavailable.is_empty() {
         out += &format!("unavailable partitions: {unavailable}\n");
     }
     out
+}
+
+/// How many copies are in sync, and how many there are to be.
+fn in_sync(cluster: &Cluster) -> (usize, i64) {
+    let in_sync = cluster.partitions.iter().map(|partition| partition.followers.len() + 1).sum();
+    (in_sync, cluster.partitions.len() as i64 * (cluster.kfactor + 1))
 }
 
 #[cfg(test)]
@@ -281,13 +313,14 @@ impl Partition {
     pub fn example(id: i64, leader: i64, followers: &[i64]) -> Partition {
         let state = "available".to_string();
         let (followers, lag_bytes) = (followers.to_vec(), BTreeMap::new());
-        Partition { id, leader, followers, epoch: 1, state, lag_bytes }
+        Partition { id, leader, followers, epoch: 1, state, lag_bytes, loading: Vec::new() }
     }
 }
 
 #[cfg(test)]
 impl Cluster {
     pub fn example(hosts: Vec<Host>, partitions: Vec<Partition>) -> Cluster {
-        Cluster { state: "running".to_string(), epoch: 1, coordinator: 0, hosts, partitions }
+        let state = "running".to_string();
+        Cluster { state, epoch: 1, coordinator: 0, kfactor: 1, hosts, partitions }
     }
 }

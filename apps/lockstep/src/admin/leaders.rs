@@ -1,10 +1,12 @@
-//! `lockstep admin cluster move-leader|balance`: leaders are moved between hosts while the cluster
-//! serves calls.
+//! `lockstep admin cluster move-leader|balance|kfactor`: leaders are moved between hosts, and
+//! partitions get other numbers of copies, while the cluster serves calls.
 
 use super::cluster::{Cluster, read};
 use crate::output::write_out;
-use clap::{Arg, ArgMatches, Command, value_parser};
-use lockstep_client::{ConnectOptions, Connection, ParameterWriter};
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use lockstep_client::{ConnectOptions, Connection, OwnedResponse, ParameterWriter};
+use lockstep_types::Value;
+use serde_json::json;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
@@ -26,6 +28,23 @@ pub fn of_cluster() -> Vec<Command> {
             .arg(server()),
         Command::new("balance")
             .about("Move leaders so that each host leads about as many partitions; no call fails")
+            .arg(server()),
+        Command::new("kfactor")
+            .about("Change how many hosts may be lost, K, while calls are served")
+            .long_about(
+                "Change how many hosts may be lost, K, while calls are served: each partition gets \
+                 a copy more, which is loaded beside the calls, or gives one up. \
+                 `lockstep admin cluster --watch` shows the copies that are being loaded",
+            )
+            .arg(
+                Arg::new("k")
+                    .value_name("K")
+                    .value_parser(value_parser!(i32))
+                    .allow_negative_numbers(true)
+                    .required(true)
+                    .help("The number of hosts, 0 to 2"),
+            )
+            .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("As JSON"))
             .arg(server()),
     ]
 }
@@ -49,10 +68,34 @@ pub fn run(what: &str, arguments: &ArgMatches) -> Result<ExitCode, String> {
             let text = call(&mut connection, "@MigratePartitionLeader", &[partition, to])?;
             text.unwrap_or_else(|| format!("host {to} leads partition {partition}"))
         }
+        "kfactor" => set_k(&mut connection, arguments)?,
         _ => balance(&mut connection)?,
     };
     write_out(&format!("{said}\n"))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Has the hosts agree on another K.
+fn set_k(connection: &mut Connection, arguments: &ArgMatches) -> Result<String, String> {
+    let k = arguments.get_one::<i32>("k").copied().unwrap_or_default();
+    let response = call_with(connection, "@SetKFactor", &[k])?;
+    let view = response.view();
+    let tables = view.tables().collect::<Result<Vec<_>, _>>().map_err(|error| error.to_string())?;
+    let rows = tables.first().map(lockstep_client::rows::rows).transpose();
+    let row = rows.map_err(|error| error.to_string())?.and_then(|rows| rows.into_iter().next());
+    let Some([Value::Int(kfactor), Value::Int(to_load), Value::Int(given_up)]) = row.as_deref()
+    else {
+        return Err("the host answers without the K in force".to_string());
+    };
+    Ok(match arguments.get_flag("json") {
+        true => json!({
+            "kfactor": kfactor,
+            "copies_to_load": to_load,
+            "copies_given_up": given_up,
+        })
+        .to_string(),
+        false => view.status_text.unwrap_or_default().to_string(),
+    })
 }
 
 /// Moves leaders one by one.
@@ -102,6 +145,17 @@ pub fn call(
     procedure: &str,
     numbers: &[i32],
 ) -> Result<Option<String>, String> {
+    let response = call_with(connection, procedure, numbers)?;
+    let text = response.view().status_text;
+    Ok(text.filter(|text| !text.is_empty()).map(str::to_string))
+}
+
+/// An answer that is a success.
+fn call_with(
+    connection: &mut Connection,
+    procedure: &str,
+    numbers: &[i32],
+) -> Result<OwnedResponse, String> {
     let mut parameters = ParameterWriter::default();
     for number in numbers {
         parameters.scalar(
@@ -110,11 +164,11 @@ pub fn call(
         );
     }
     let response = connection.call(procedure, &parameters).map_err(|error| error.to_string())?;
-    let view = response.view();
-    match view.is_success() {
-        true => Ok(view.status_text.filter(|text| !text.is_empty()).map(str::to_string)),
-        false => Err(view.status_text.unwrap_or("the host gave no reason").to_string()),
+    if !response.view().is_success() {
+        let text = response.view().status_text;
+        return Err(text.unwrap_or("the host gave no reason").to_string());
     }
+    Ok(response)
 }
 
 #[cfg(test)]

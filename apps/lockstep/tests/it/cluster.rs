@@ -266,6 +266,38 @@ pub fn until(host: &Host, what: &str, is_so: impl Fn(&serde_json::Value) -> bool
 }
 
 #[test]
+fn k_is_changed_while_the_hosts_serve() {
+    let cluster = Cluster::new(3, COPIES);
+    let hosts = cluster.start();
+    let change = |k: &str| {
+        let server = hosts[1].admin();
+        lockstep(&["admin", "cluster", "kfactor", k, "--json", "--server", &server], "")
+    };
+    let has_followers = |shown: &serde_json::Value, count: usize| {
+        let mut partitions = shown["partitions"].as_array().expect("a list").iter();
+        partitions.all(|it| it["followers"].as_array().is_some_and(|it| it.len() == count))
+    };
+    for (k, text) in
+        [("2", "copies of 3 partitions, each at 3 hosts"), ("-1", "K is 0 to 2, not -1")]
+    {
+        let refused = change(k);
+        assert!(!refused.status.success() && self::text(&refused.stderr).contains(text));
+    }
+    let changed = change("0");
+    assert_eq!(
+        text(&changed.stdout).trim(),
+        r#"{"copies_given_up":3,"copies_to_load":0,"kfactor":0}"#,
+        "{}",
+        text(&changed.stderr)
+    );
+    until(&hosts[2], "the copies are given up", |it| it["kfactor"] == 0 && has_followers(it, 0));
+    assert!(change("1").status.success());
+    until(&hosts[0], "the copies are loaded", |it| it["kfactor"] == 1 && has_followers(it, 1));
+    let table = lockstep(&["admin", "cluster", "--server", &hosts[0].admin()], "");
+    assert!(text(&table.stdout).contains("3 hosts, K = 1, epoch"), "{}", text(&table.stdout));
+}
+
+#[test]
 fn a_host_that_stood_still_finds_itself_out_and_serves_nothing() {
     let stays = format!("{COPIES} --option rejoin_after_ms=0");
     let hosts = Cluster::new(3, &stays).start();

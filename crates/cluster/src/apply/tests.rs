@@ -348,7 +348,8 @@ fn random_command(random: &mut SeededRandom, state: &ClusterState) -> Command {
     let at = state.partitions[partition.index()].epoch;
     let epoch = Epoch(at.0 + u64::from(random.chance(1, 10)));
     let to = host;
-    match random.below(17) {
+    match random.below(18) {
+        17 => Command::ChangeK { k: random.below(3) as u8, epoch: state.epoch },
         16 => {
             let copy = Copy { host, thread: ThreadId(random.below(4) as u16) };
             Command::BeginLoading { partition, copy, incarnation: known, epoch }
@@ -403,9 +404,10 @@ fn bytes_that_are_cut_changed_or_too_long_are_errors_and_never_panic() {
             }
         }
     }
-    let version = FormatError::Version { what: "a command", found: 4, known: 3 };
-    assert_eq!(Command::decode(&[4, 1]), Err(version));
-    assert_eq!(Command::decode(&[2, 1]), Ok(Command::Form), "of the version before");
+    let version = FormatError::Version { what: "a command", found: 5, known: 4 };
+    assert_eq!(Command::decode(&[5, 1]), Err(version));
+    assert_eq!(Command::decode(&[3, 1]), Ok(Command::Form), "of the version before");
+    assert_eq!(Command::decode(&[2, 1]), Ok(Command::Form), "of the one before that");
 }
 
 #[test]
@@ -414,9 +416,9 @@ fn byte_forms_do_not_change() {
     let partition = PartitionId(300);
     let (to, epoch) = (HostId(2), Epoch(5));
     let commands = [
-        (Command::Form, "0301"),
-        (Command::HostLost { host: to, incarnation: Incarnation(9) }, "03060209"),
-        (Command::CompleteHandOver { partition, to, epoch }, "030aac020205"),
+        (Command::Form, "0401"),
+        (Command::HostLost { host: to, incarnation: Incarnation(9) }, "04060209"),
+        (Command::CompleteHandOver { partition, to, epoch }, "040aac020205"),
         (
             Command::InSync {
                 partition,
@@ -424,9 +426,10 @@ fn byte_forms_do_not_change() {
                 incarnation: Incarnation(7),
                 epoch,
             },
-            "0308ac0202010705",
+            "0408ac0202010705",
         ),
-        (Command::CatalogVersion(128), "030e8001"),
+        (Command::CatalogVersion(128), "040e8001"),
+        (Command::ChangeK { k: 2, epoch }, "04120205"),
     ];
     for (command, expected) in commands {
         assert_eq!(hex(&command.encode()), expected, "{command:?}");
@@ -442,10 +445,13 @@ fn byte_forms_do_not_change() {
         placement_group: "e".into(),
         release: 1,
     };
-    let expected = "05070707070707070707070707070707070474657374010001010001000161016201\
-        630164016601650101010101000000010101000100000000000001000000";
+    let expected = "06070707070707070707070707070707070474657374010001010000010001610162\
+        01630164016601650101010101000000010101000100000000000001000000";
     assert_eq!(hex(&state.encode()), expected);
-    // The form before, without the directories of hosts.
+    // The form before, without the K with which the cluster was made.
+    let without_made_k = "05070707070707070707070707070707070474657374010001010001000161016201\
+        630164016601650101010101000000010101000100000000000001000000";
+    // The one before that, without the directories of hosts.
     let before = "04070707070707070707070707070707070474657374010001010001000161016201\
         63016401650101010101000000010101000100000000000001000000";
     let decode = |text: &str| {
@@ -454,6 +460,7 @@ fn byte_forms_do_not_change() {
         ClusterState::decode(&bytes.expect("digits"))
     };
     assert_eq!(decode(expected).as_ref(), Ok(&state));
+    assert_eq!(decode(without_made_k).as_ref(), Ok(&state));
     state.hosts.get_mut(&HostId(0)).expect("it is there").description.directory.clear();
     assert_eq!(decode(before), Ok(state));
 }

@@ -4,6 +4,7 @@
 
 use crate::shard::HostFacts;
 use lockstep_cluster::{HostRecord, HostState};
+use lockstep_host::placement::Placement;
 use lockstep_types::{Datum, HostId, PartitionId, SqlType, TableBuilder, TableSchema};
 use std::sync::Arc;
 
@@ -28,18 +29,21 @@ struct Shown {
     group: String,
 }
 
-/// Appends the tables: the cluster, its hosts, its partitions. Returns their number.
+/// Appends the tables: the cluster, its hosts, its partitions, the copies that are being loaded.
+/// Returns their number.
 pub(super) fn write(out: &mut Vec<u8>, facts: &HostFacts) -> u16 {
     let placement = facts.placement();
     let schema = TableSchema::new(&[
         ("STATE", SqlType::Varchar),
         ("EPOCH", SqlType::BigInt),
         ("COORDINATOR", SqlType::Integer),
+        ("KFACTOR", SqlType::Integer),
     ]);
     let mut table = TableBuilder::begin(out, &schema);
     let coordinator = Datum::Int(placement.coordinator().host().0.into());
     let epoch = Datum::Int(placement.epoch() as i64);
-    table.row(&schema, &[Datum::Text(state(facts)), epoch, coordinator]);
+    let k = Datum::Int(facts.k_in_force().into());
+    table.row(&schema, &[Datum::Text(state(facts)), epoch, coordinator, k]);
     table.finish();
     write_hosts(out, facts);
     let schema = TableSchema::new(&[
@@ -63,7 +67,21 @@ pub(super) fn write(out: &mut Vec<u8>, facts: &HostFacts) -> u16 {
         table.row(&schema, &row);
     }
     table.finish();
-    3
+    write_loading(out, &placement);
+    4
+}
+
+fn write_loading(out: &mut Vec<u8>, placement: &Placement) {
+    let schema =
+        TableSchema::new(&[("PARTITION", SqlType::Integer), ("HOST_ID", SqlType::Integer)]);
+    let mut table = TableBuilder::begin(out, &schema);
+    for partition in (0..placement.partition_count()).map(PartitionId) {
+        for copy in placement.learning_of(partition) {
+            let host = Datum::Int(copy.host().0.into());
+            table.row(&schema, &[Datum::Int(partition.0.into()), host]);
+        }
+    }
+    table.finish();
 }
 
 fn write_hosts(out: &mut Vec<u8>, facts: &HostFacts) {

@@ -82,9 +82,7 @@ impl Control {
         let state = self.facts.cluster_state.lock().expect("no thread panicked with it");
         let with_copies = state.as_ref().filter(|state| state.shape.k > 0 && state.is_formed());
         let state = with_copies.map(Arc::clone).ok_or_else(|| {
-            Failure::graceful(
-                "Each partition has one copy (--kfactor 0): its leader cannot be moved",
-            )
+            Failure::graceful("Each partition has one copy (K = 0): its leader cannot be moved")
         })?;
         Ok(state)
     }
@@ -214,7 +212,7 @@ pub(super) fn host_parameter(invocation: &Invocation<'_>, index: usize) -> Resul
     })
 }
 
-fn number(invocation: &Invocation<'_>, index: usize) -> Result<i64, Failure> {
+pub(super) fn number(invocation: &Invocation<'_>, index: usize) -> Result<i64, Failure> {
     match invocation.parameters.get(index) {
         Some(Ok(Parameter::Scalar(_, Datum::Int(number)))) => Ok(number),
         _ => Err(Failure::graceful(format!("{} expects integers", invocation.procedure))),

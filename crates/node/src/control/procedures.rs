@@ -49,6 +49,7 @@ fn handler(id: SystemProcedureId) -> Option<Handler> {
         Id::QueryStats => |c, call, i| Ok(c.query_statistics(call.origin, i)),
         Id::Quiesce => |c, call, _| c.quiesce(call.origin),
         Id::Resume => |c, call, _| answered(c.set_paused(call.origin, false)),
+        Id::SetKFactor => |c, call, i| c.set_k(call.origin, i),
         Id::Shutdown => |c, call, i| pending(c.shut_down(call.origin, i)),
         Id::SnapshotDelete => |c, call, i| c.snapshot_delete(call.origin, i),
         Id::SnapshotRestore => Control::snapshot_restore,

@@ -40,7 +40,7 @@ impl RaftStart {
             true => (made.hosts, made.witnesses) != (shape.hosts, shape.witnesses),
             false => *made != shape,
         };
-        if state.as_ref().is_some_and(|state| differs(&state.shape)) {
+        if state.as_ref().is_some_and(|state| differs(&state.made_shape())) {
             return Err(format!(
                 "the cluster of {} was made with other hosts, witnesses, sites or K: start it \
                  with those",

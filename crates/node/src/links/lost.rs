@@ -8,7 +8,7 @@ use crate::message::Envelope;
 use lockstep_cluster::{Copy, HostState, Outgoing, PartitionState};
 use lockstep_host::hand_over::PlannedMove;
 use lockstep_host::placement::{ClusterPlacement, Placement};
-use lockstep_types::HostId;
+use lockstep_types::{HostId, PartitionId};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -201,8 +201,15 @@ impl Links {
         self.copies.follow_placement(&placement, &mut self.sends);
         let dropped = self.copies.take_dropped();
         let leaves = self.facts.departure.has_begun();
+        let state = self.members.state();
+        let has_all = |of: PartitionId| {
+            state.is_some_and(|it| it.partitions[of.index()].copies.len() >= it.shape.copies())
+        };
         for (partition, epoch) in dropped.into_iter().filter(|_| !leaves) {
-            tracing::error!(%partition, epoch, "the copy of this host is out of sync");
+            match has_all(partition) {
+                true => tracing::info!(%partition, epoch, "the copy of this host is given up"),
+                false => tracing::error!(%partition, epoch, "the copy of this host is out of sync"),
+            }
         }
         let placement = Arc::new(placement);
         self.facts.set_placement(Arc::clone(&placement));

@@ -200,7 +200,7 @@ impl Membership {
         self.config.agreement.shape
     }
 
-    /// Whether partitions have more than one copy.
+    /// Whether the cluster was made with more than one copy of each partition.
     pub(super) fn has_copies(&self) -> bool {
         self.config.agreement.shape.k > 0
     }

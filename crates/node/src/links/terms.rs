@@ -50,7 +50,8 @@ pub struct ClusterTerms {
     pub sites: u32,
     /// Copies of partitions that each site has.
     pub partitions_per_site: u32,
-    /// How many hosts may be lost with nothing lost: each partition has K + 1 copies.
+    /// The K with which the cluster is made: each partition has K + 1 copies at first. The K in
+    /// force may be another one since ([`lockstep_cluster::Command::ChangeK`]).
     pub kfactor: u8,
     /// The times of the control plane that hosts count on at each other, in milliseconds: of
     /// heartbeats, of suspicion and of leases.
@@ -64,7 +65,7 @@ pub struct ClusterTerms {
 }
 
 /// The greatest K.
-pub const KFACTOR_MAX: u8 = 2;
+pub const KFACTOR_MAX: u8 = lockstep_cluster::K_MAX;
 
 /// The most witnesses of a cluster: a second one would make the number of votes even again.
 pub const WITNESSES_MAX: u32 = 1;

@@ -36,7 +36,7 @@ pub struct HostFacts {
     pub ring: HashRing,
     /// Number of partitions.
     pub partition_count: u32,
-    /// Each partition has one copy more than this.
+    /// Each partition had one copy more than this when the cluster was made.
     pub kfactor: u8,
     /// This host.
     pub host: HostId,
@@ -150,6 +150,12 @@ impl HostFacts {
     pub fn note_prepared(&self, task: &Arc<SchemaTask<Arc<HostCatalog>>>) {
         let mut prepared = self.prepared.lock().expect("no thread panicked with it");
         prepared.add(Arc::clone(task));
+    }
+
+    /// The K in force, as far as this host knows: each partition is to have one copy more.
+    pub fn k_in_force(&self) -> u8 {
+        let state = self.cluster_state.lock().expect("no thread panicked with it");
+        state.as_ref().map_or(self.kfactor, |state| state.shape.k)
     }
 
     /// The placement that is in force, as far as this host knows. Site threads have one of their

@@ -122,6 +122,37 @@ impl Shard {
         }
     }
 
+    /// Another placement is in force: copies that were followed or loaded here, and are not to be
+    /// any more, give their memory back. Those of a host that was put out stay: it may take part
+    /// again with them.
+    pub(super) fn drop_copies(&mut self, before: &Placement) {
+        let placement = Arc::clone(&self.placement);
+        let host = placement.host();
+        if !placement.is_up(host) {
+            return;
+        }
+        let known = before.followed_by(self.thread).iter().chain(before.learned_by(self.thread));
+        for partition in known.map(|replica| replica.partition) {
+            let copies = placement.followers_of(partition).iter();
+            let mut copies = copies.chain(placement.learning_of(partition)).copied();
+            let is_led = placement.leader_of(partition) == self.thread;
+            if is_led || copies.any(|thread| thread == self.thread) {
+                continue;
+            }
+            if !self.replicas.has_copy(partition) {
+                continue;
+            }
+            let slot = self.replicas.slot_of_copy(partition);
+            let replica = &self.replicas[slot];
+            if replica.following.is_none() || replica.opening.is_some() {
+                continue;
+            }
+            self.end_copy(slot);
+            let given_up = Replica::given_up(&self.facts, partition, host, &self.catalog);
+            self.replicas.place(Some(slot), given_up);
+        }
+    }
+
     /// From time to time: copies begin again that have waited for a change of the catalog, and
     /// those that get nothing repeat their asks.
     pub(super) fn look_at_learners(&mut self) {

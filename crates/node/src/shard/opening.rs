@@ -74,6 +74,7 @@ impl Shard {
                 self.outbox.send(placement.links_thread_of(copy), report);
             }
         }
+        self.drop_copies(&before);
         self.place_learners(&before);
         self.follow_learners(&before);
         self.follow_coordinator(&before);

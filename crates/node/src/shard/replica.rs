@@ -166,12 +166,21 @@ impl Replica {
         placed: ReplicaId,
         catalog: &Arc<HostCatalog>,
     ) -> Replica {
-        let site =
-            HostSite::new(placed.partition, facts.ring.clone(), &site_limits(&facts.options));
         Replica {
             learning: Some(Box::new(LoadingHere::default())),
-            ..Replica::following(facts, site, placed.host, catalog)
+            ..Replica::given_up(facts, placed.partition, placed.host, catalog)
         }
+    }
+
+    /// A copy that does not count, without data.
+    pub(super) fn given_up(
+        facts: &HostFacts,
+        partition: PartitionId,
+        host: HostId,
+        catalog: &Arc<HostCatalog>,
+    ) -> Replica {
+        let site = HostSite::new(partition, facts.ring.clone(), &site_limits(&facts.options));
+        Replica::following(facts, site, host, catalog)
     }
 
     /// A partition that is led elsewhere.
@@ -205,7 +214,8 @@ pub(super) fn replica_limits(facts: &HostFacts) -> ReplicaLimits {
     ReplicaLimits { unreceived_bytes: facts.options.max_unreceived_bytes.to_usize() }
 }
 
-/// The replicas of a thread: one at least.
+/// The replicas of a thread: one at least. A thread to which the placement gives none has an empty
+/// copy that does not count, as where a copy went out of sync.
 pub(super) struct Replicas {
     owned: Box<[Replica]>,
     /// By partition that is led here, its slot; else [`ELSEWHERE`].
@@ -268,11 +278,10 @@ impl Replicas {
         };
         let partition = (0..facts.partition_count).map(PartitionId).find(|it| !is_here(it));
         let partition = partition.expect("a host with a free site lacks a partition");
-        let site = HostSite::new(partition, facts.ring.clone(), &site_limits(&facts.options));
         let mut slots_of_copies = vec![ELSEWHERE; facts.partition_count as usize];
         slots_of_copies[partition.index()] = 0;
         Replicas {
-            owned: Box::new([Replica::following(facts, site, host, catalog)]),
+            owned: Box::new([Replica::given_up(facts, partition, host, catalog)]),
             slots: vec![ELSEWHERE; facts.partition_count as usize].into(),
             slots_of_copies: slots_of_copies.into(),
             copies_to_apply: Slots::default(),

@@ -28,6 +28,7 @@ mod java_classes;
 mod java_functions;
 mod java_memory;
 mod java_outside;
+mod kfactor;
 mod limits;
 mod local_data;
 mod members;

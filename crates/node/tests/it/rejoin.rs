@@ -11,13 +11,13 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
 /// Hosts of a cluster in this process, each of which can be lost and started again.
-struct Hosts {
+pub(crate) struct Hosts {
     members: Vec<ServerConfiguration>,
-    servers: Vec<Option<Server>>,
+    pub(crate) servers: Vec<Option<Server>>,
 }
 
 impl Hosts {
-    fn start(hosts: u32, kfactor: u8) -> Hosts {
+    pub(crate) fn start(hosts: u32, kfactor: u8) -> Hosts {
         let members = local_cluster::members(hosts, kfactor, || configuration(2, &SLOW, None));
         let members = members.expect("there are free ports");
         let started = local_cluster::start(members.clone()).into_iter();
@@ -25,21 +25,21 @@ impl Hosts {
         Hosts { members, servers }
     }
 
-    fn client(&self, host: usize) -> SocketAddr {
+    pub(crate) fn client(&self, host: usize) -> SocketAddr {
         self.servers[host].as_ref().expect("it runs").client_address()
     }
 
-    fn lose(&mut self, host: usize) {
+    pub(crate) fn lose(&mut self, host: usize) {
         drop(self.servers[host].take());
     }
 
-    fn bring_back(&mut self, host: usize) {
+    pub(crate) fn bring_back(&mut self, host: usize) {
         let server = Server::start(self.members[host].clone());
         self.servers[host] = Some(server.expect("it joins the cluster"));
     }
 
     /// Waits until all partitions have K followers again.
-    fn await_copies(&self, by: usize, kfactor: usize) {
+    pub(crate) fn await_copies(&self, by: usize, kfactor: usize) {
         let mut peer = Peer::login(self.client(by));
         eventually("all copies are in sync", || {
             let placed = partitions_of(&mut peer);
@@ -48,7 +48,7 @@ impl Hosts {
     }
 
     /// Stops all hosts; the contents of all copies of each partition, which are to be equal.
-    fn stop(self) {
+    pub(crate) fn stop(self) {
         let stop = |server: Server| std::thread::spawn(|| server.stop_with_digests());
         let stopping: Vec<_> = self.servers.into_iter().flatten().map(stop).collect();
         let digests = stopping.into_iter().map(|it| it.join().expect("it stops"));
@@ -63,7 +63,7 @@ impl Hosts {
 }
 
 /// Calls at a host of all kinds, by several threads.
-fn bumps(address: SocketAddr, load: &Arc<Load>) -> Vec<JoinHandle<Seen>> {
+pub(crate) fn bumps(address: SocketAddr, load: &Arc<Load>) -> Vec<JoinHandle<Seen>> {
     let single = |number: i64| {
         run_calls(address, load, move |peer, call| {
             let answer = peer.call("bump", &[Int((call * 7 + number) % ROWS)]);
@@ -80,7 +80,7 @@ fn bumps(address: SocketAddr, load: &Arc<Load>) -> Vec<JoinHandle<Seen>> {
     [single(0), single(1), all].into()
 }
 
-fn sum(peer: &mut Peer) -> i64 {
+pub(crate) fn sum(peer: &mut Peer) -> i64 {
     peer.run("SELECT SUM(n) FROM t").parse().expect("a number")
 }
 

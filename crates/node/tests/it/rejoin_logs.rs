@@ -27,10 +27,10 @@ const SLOW: [&str; 6] = [
     "cluster_start_timeout_ms=60000",
 ];
 
-fn new_disk() -> MemoryDisk {
+fn new_disk(kfactor: u8) -> MemoryDisk {
     let disk = MemoryDisk::new();
-    let several = Some(SeveralHosts { hosts: 3, sites: 2, kfactor: 1, witnesses: 0 });
-    initialize(&disk, ClusterFile { several, ..new_cluster(3) })
+    let several = Some(SeveralHosts { hosts: 3, sites: 2, kfactor, witnesses: 0 });
+    initialize(&disk, ClusterFile { several, ..new_cluster(6 / (u32::from(kfactor) + 1)) })
         .expect("an empty disk can be made");
     disk
 }
@@ -40,7 +40,7 @@ fn cut(disk: &MemoryDisk) -> MemoryDisk {
     disk.survivor(|_| Survival::Lost)
 }
 
-/// Three hosts of a cluster with K = 1 in this process, each with a directory.
+/// Three hosts of a cluster in this process, each with a directory.
 pub(crate) struct Hosts {
     pub(crate) members: Vec<ServerConfiguration>,
     pub(crate) disks: Vec<MemoryDisk>,
@@ -49,8 +49,12 @@ pub(crate) struct Hosts {
 
 impl Hosts {
     pub(crate) fn new(durability: Durability) -> Hosts {
-        let disks: Vec<MemoryDisk> = (0..3).map(|_| new_disk()).collect();
-        let members = local_cluster::members(3, 1, || {
+        Hosts::with_k(1, durability)
+    }
+
+    pub(crate) fn with_k(kfactor: u8, durability: Durability) -> Hosts {
+        let disks: Vec<MemoryDisk> = (0..3).map(|_| new_disk(kfactor)).collect();
+        let members = local_cluster::members(3, kfactor, || {
             configuration(2, &SLOW, Some(data(&disks[0], durability)))
         });
         let members = members.expect("there are free ports");
@@ -78,7 +82,7 @@ impl Hosts {
         }
     }
 
-    fn client(&self, host: usize) -> SocketAddr {
+    pub(crate) fn client(&self, host: usize) -> SocketAddr {
         self.servers[host].as_ref().expect("it runs").client_address()
     }
 
@@ -313,7 +317,7 @@ fn a_new_directory_takes_the_place_of_one_that_is_lost() {
     hosts.lose(2);
     load.go_on();
     let lost = hosts.disks[2].clone();
-    hosts.replace(2, new_disk()).expect("it joins");
+    hosts.replace(2, new_disk(1)).expect("it joins");
     hosts.await_copies(0);
     load.go_on();
     load.is_over.store(true, Ordering::Relaxed);
@@ -346,7 +350,7 @@ fn a_directory_of_another_cluster_does_not_join_one_that_serves() {
     let mut hosts = Hosts::new(Durability::Sync);
     schema(&mut hosts.peer(0));
     hosts.lose(2);
-    let lost = std::mem::replace(&mut hosts.disks[2], new_disk());
+    let lost = std::mem::replace(&mut hosts.disks[2], new_disk(1));
     let started = Server::start(hosts.member(2, Durability::Sync));
     let problem = started.err().expect("it is not of the cluster").to_string();
     assert!(problem.contains("host 2 was started with the directory"), "{problem}");

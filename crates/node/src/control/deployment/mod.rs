@@ -34,7 +34,7 @@ pub(super) fn settings(facts: &HostFacts, has_log: bool) -> Vec<Property> {
     let mut rows = vec![
         ("voltdbroot", shown("")),
         ("hostcount", facts.placement().host_count().to_string()),
-        ("kfactor", facts.kfactor.to_string()),
+        ("kfactor", facts.k_in_force().to_string()),
         ("sitesperhost", copies.to_string()),
         ("httpport", "0".to_string()),
         ("httpenabled", "false".to_string()),

@@ -166,7 +166,7 @@ pub(super) fn command_log(view: &View) -> Vec<Row> {
 
 /// How many of the copies that each partition is to have are missing or still being loaded.
 pub(super) fn k_safety(view: &View) -> Vec<Row> {
-    let (placement, wanted) = (view.facts.placement(), usize::from(view.facts.kfactor));
+    let (placement, wanted) = (view.facts.placement(), usize::from(view.facts.k_in_force()));
     let row = |partition: PartitionId| {
         let missing = wanted.saturating_sub(placement.followers_of(partition).len());
         vec![Value::Int(view.now_ms), Value::Int(partition.0.into()), number(missing as u64)]
