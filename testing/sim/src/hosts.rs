@@ -58,7 +58,7 @@ use judge::Judge;
 use members::{Done, Links};
 use network::Network;
 pub use report::{HostFaults, Report};
-pub use runs::{run_aging, run_lists, run_reads, run_seed, run_tpcc};
+pub use runs::{run_aging, run_kfactor, run_lists, run_reads, run_seed, run_tpcc};
 use shared::Shared;
 
 /// Between two ticks of a host.
@@ -212,6 +212,9 @@ struct Cluster {
     moves_leaders: bool,
     /// The coordinator is, too; with numbers of their own, so that other runs stay as they are.
     coordinator_moves: Option<SeededRandom>,
+    /// K is another one now and then; with numbers of their own, so that other runs stay as they
+    /// are.
+    k_changes: Option<SeededRandom>,
     /// Hosts that are lost are started again.
     returns: bool,
     first: ClusterPlacement,
@@ -227,6 +230,17 @@ struct Cluster {
 }
 
 impl Cluster {
+    /// A cluster of several copies, whose K changes.
+    fn with_k_changes(seed: u64, faults: HostFaults) -> Cluster {
+        let mut random = SeededRandom::new(seed ^ 0x0c4a_6e5b);
+        let mut shapes = std::iter::repeat_with(|| begin::shape_of(&mut random));
+        let shape = shapes.find(|shape| shape.k > 0).expect("some shapes have copies");
+        let limits = begin::limits_of(&mut random, &shape, &faults);
+        let k_changes = Some(SeededRandom::new(random.next_u64()));
+        let cluster = Cluster::of_shape((seed, random), shape, (faults, limits), Work::Bank);
+        Cluster { k_changes, ..cluster }
+    }
+
     fn new(seed: u64, faults: HostFaults, work: Work) -> Cluster {
         let mut random = SeededRandom::new(seed ^ 0x05e7_e7a1);
         let shape = begin::shape_of(&mut random);
@@ -279,6 +293,7 @@ impl Cluster {
             moves_leaders: shape.k > 0 && seed.is_multiple_of(3),
             coordinator_moves: (shape.k > 0 && seed % 5 == 2)
                 .then(|| SeededRandom::new(seed ^ 0x0c00_4d1e)),
+            k_changes: None,
             returns: shape.k > 0 && !seed.is_multiple_of(4),
             runs: vec![0; shape.hosts as usize],
             connecting: BTreeMap::new(),

@@ -30,6 +30,7 @@ impl Cluster {
                 self.begin_call();
             }
             self.change_schema()?;
+            self.change_k()?;
             let pause_us = self.shared.random.below(6_000);
             let until_us = self.now_us + pause_us;
             self.run_until(until_us, |_| false)?;
@@ -111,6 +112,32 @@ impl Cluster {
         // Too many are pending: nothing happens.
         let _ = process.links.control.propose(command, now);
         self.note_disturbed(host, PROPOSAL_US);
+    }
+
+    /// Now and then K is to be another one. A smaller one only while no host may be lost, since
+    /// fewer may be after it. Nothing else fails before that is decided.
+    fn change_k(&mut self) -> Result<(), String> {
+        let now_us = self.now_us;
+        self.disturbed.retain(|_, until_us| *until_us > now_us);
+        let all_run = self.processes.iter().all(Option::is_some) && self.disturbed.is_empty();
+        let Some(random) = &mut self.k_changes else { return Ok(()) };
+        if !random.chance(1, 20) {
+            return Ok(());
+        }
+        let k = random.below(u64::from(self.shape.k) + 1) as u8;
+        let proposer = random.below(self.processes.len() as u64) as usize;
+        let Some(process) = &mut self.processes[proposer] else { return Ok(()) };
+        let Some(state) = process.links.state() else { return Ok(()) };
+        if state.plan_k(k).is_err() || k < state.shape.k && !all_run {
+            return Ok(());
+        }
+        let (epoch, now) = (state.epoch, process.links.now(now_us));
+        // Too many are pending: K stays.
+        let _ = process.links.control.propose(Command::ChangeK { k, epoch }, now);
+        let is_changed = |it: &Cluster| it.state().is_some_and(|state| state.shape.k == k);
+        let changed = self.run_until(now_us + 2 * PROPOSAL_US, is_changed)?;
+        self.report.k_changes += u64::from(changed);
+        Ok(())
     }
 
     /// A leader is to be moved, or a move to be given up.

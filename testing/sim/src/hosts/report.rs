@@ -115,6 +115,8 @@ pub struct Report {
     pub in_sync: u64,
     /// Copies that were to be loaded at hosts which had stayed.
     pub reloads: u64,
+    /// Changes of K.
+    pub k_changes: u64,
     /// Copies that came to lead at hosts which had come back.
     pub returned_leaders: u64,
     /// Runs that ended with more lost than the cluster survives.
@@ -148,7 +150,7 @@ pub struct Report {
 }
 
 impl Report {
-    fn numbers(&mut self) -> [&mut u64; 53] {
+    fn numbers(&mut self) -> [&mut u64; 54] {
         [
             &mut self.answered,
             &mut self.failed,
@@ -189,6 +191,7 @@ impl Report {
             &mut self.loaded,
             &mut self.in_sync,
             &mut self.reloads,
+            &mut self.k_changes,
             &mut self.returned_leaders,
             &mut self.stuck,
             &mut self.edges,
@@ -240,9 +243,9 @@ impl fmt::Display for Report {
              {} of them ahead of a placement; {} leaders and {} coordinators moved; {} hosts begun \
              again by themselves, {} started again, {} joined; \
              {} loads of copies begun, {} of them again, {} asks repeated, {} too slow, {} ended, \
-             {} copies in sync again, {} at hosts that stayed, {} leaders at hosts that came \
-             back; {} runs lost too much; {} edges between transactions over lists without a \
-             cycle; {} reads \
+             {} copies in sync again, {} at hosts that stayed, {} changes of K, {} leaders at \
+             hosts that came back; {} runs lost too much; {} edges between transactions over \
+             lists without a cycle; {} reads \
              answered by copies, {} left to leaders; {} deletions of {} expired rows, {} of them \
              after a takeover",
             self.answered,
@@ -283,6 +286,7 @@ impl fmt::Display for Report {
             self.loaded,
             self.in_sync,
             self.reloads,
+            self.k_changes,
             self.returned_leaders,
             self.stuck,
             self.edges,

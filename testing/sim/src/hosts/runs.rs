@@ -36,6 +36,14 @@ pub fn run_aging(seed: u64, calls: usize, faults: HostFaults) -> Result<Report, 
     run_cluster(Cluster::new(seed, faults, Work::Aging), calls)
 }
 
+/// As [`run_seed`], and K changes meanwhile.
+///
+/// # Errors
+/// The first check that failed.
+pub fn run_kfactor(seed: u64, calls: usize, faults: HostFaults) -> Result<Report, Failure> {
+    run_cluster(Cluster::with_k_changes(seed, faults), calls)
+}
+
 /// As [`run_seed`], and most calls are transactions of TPC-C.
 ///
 /// # Errors

@@ -3,7 +3,7 @@
 
 use super::kept_seeds;
 use lockstep_sim::hosts::{
-    HostFaults, Report, run_aging, run_lists, run_reads, run_seed, run_tpcc,
+    HostFaults, Report, run_aging, run_kfactor, run_lists, run_reads, run_seed, run_tpcc,
 };
 use lockstep_sim::{Failure, Faults, ReplicaFaults};
 
@@ -49,6 +49,17 @@ fn copies_are_loaded_although_leaders_forget_what_they_have_asked_for() {
     }
     println!("{sum}");
     assert!(sum.asks_lost > 50 && sum.asks_repeated > 50 && sum.in_sync > 50, "{sum:?}");
+}
+
+#[test]
+fn k_changes_whichever_host_is_lost() {
+    let mut sum = Report::default();
+    for seed in 1..=150 {
+        let report = run_kfactor(seed, CALLS, HostFaults::default());
+        sum.add(&report.unwrap_or_else(|failure| panic!("{failure}")));
+    }
+    println!("{sum}");
+    assert!(sum.k_changes > 100 && sum.in_sync > 300 && sum.leaders > 50, "{sum:?}");
 }
 
 #[test]
@@ -147,7 +158,7 @@ fn reads_at_copies_that_are_staler_than_they_say_are_caught() {
 #[test]
 fn the_same_seed_gives_the_same_run_of_hosts() {
     for seed in [5, 77] {
-        for run in [run_seed, run_lists, run_reads, run_aging, run_tpcc] {
+        for run in [run_seed, run_lists, run_reads, run_aging, run_tpcc, run_kfactor] {
             let run = || run(seed, CALLS, HostFaults::default());
             let first = run().unwrap_or_else(|failure| panic!("{failure}"));
             assert_eq!(first, run().unwrap_or_else(|failure| panic!("{failure}")));
