@@ -211,7 +211,7 @@ fn has_log(disk: &MemoryDisk) -> bool {
     disk.open(&command_log::file_name(1), OpenMode::Read).is_ok()
 }
 
-pub(crate) fn has_snapshot(disk: &MemoryDisk) -> bool {
+fn has_snapshot(disk: &MemoryDisk) -> bool {
     !disk.list(SNAPSHOT_FOLDER).expect("a folder").is_empty()
 }
 
