@@ -63,6 +63,10 @@ impl ClusterState {
             }
             Command::MoveCoordinator { to, epoch } => self.move_coordinator(*to, *epoch),
             Command::ChangeK { k, epoch } => self.change_k(*k, *epoch),
+            Command::BeginMove { partition, from, copy, incarnation, epoch } => {
+                self.begin_move(*partition, (*from, *copy), *incarnation, *epoch)
+            }
+            Command::EndMove { partition, epoch } => self.end_move(*partition, *epoch),
             Command::CatalogVersion(version) => raise(&mut self.catalog_version, *version),
             Command::RingVersion(version) => raise(&mut self.ring_version, *version),
         };
@@ -71,6 +75,7 @@ impl ClusterState {
             self.epoch = epoch.next();
         }
         assert!(self.epoch >= epoch && self.epoch.0 <= epoch.0 + 1, "epochs grow one by one");
+        self.end_void_moves();
         self.missing = self.find_missing();
         self.check_invariants();
         result.unwrap_or_else(Verdict::Refused)
@@ -343,7 +348,7 @@ impl ClusterState {
     }
 
     /// The number of a partition whose epoch is the given one.
-    fn at_epoch(&self, partition: PartitionId, epoch: Epoch) -> Result<usize, Refusal> {
+    pub(crate) fn at_epoch(&self, partition: PartitionId, epoch: Epoch) -> Result<usize, Refusal> {
         match self.partition(partition) {
             None => Err(Refusal::UnknownPartition(partition)),
             Some(state) if state.epoch != epoch => Err(Refusal::Stale),
@@ -382,7 +387,7 @@ impl ClusterState {
 
     /// A partition gets an epoch with the copies that it has: what was proposed for it is void, and
     /// copies that are being loaded begin again.
-    fn renew(&mut self, number: usize) {
+    pub(crate) fn renew(&mut self, number: usize) {
         self.epoch = self.epoch.next();
         let copies = self.partitions[number].copies.clone();
         self.set_copies(number, copies, self.epoch);
@@ -396,8 +401,7 @@ impl ClusterState {
         epoch: Epoch,
     ) -> Result<Verdict, Refusal> {
         let number = self.at_epoch(partition, epoch)?;
-        self.check_copy(copy)?;
-        self.record(copy.host, incarnation)?;
+        self.check_loaded_at(copy, incarnation)?;
         if !self.has_capacity(number, copy) {
             return Err(Refusal::Copies(copy.host));
         }
@@ -416,8 +420,7 @@ impl ClusterState {
         epoch: Epoch,
     ) -> Result<Verdict, Refusal> {
         let number = self.at_epoch(partition, epoch)?;
-        self.check_copy(copy)?;
-        self.record(copy.host, incarnation)?;
+        self.check_loaded_at(copy, incarnation)?;
         if self.partitions[number].copy_at(copy.host).is_some() {
             return Err(Refusal::Copies(copy.host));
         }
@@ -431,6 +434,16 @@ impl ClusterState {
         self.epoch = self.epoch.next();
         self.set_copies(number, copies, self.epoch);
         Ok(Verdict::Applied)
+    }
+
+    /// Whether a copy can be loaded at that site, by that process of its host.
+    pub(crate) fn check_loaded_at(
+        &mut self,
+        copy: Copy,
+        incarnation: Incarnation,
+    ) -> Result<(), Refusal> {
+        self.check_copy(copy)?;
+        self.record(copy.host, incarnation).map(drop)
     }
 
     /// Whether a copy can be at that site: the host is up, and has the site.

@@ -3,6 +3,7 @@
 
 use crate::error::FormatError;
 use crate::ids::{ClusterId, Epoch, HOST_LIMIT, Incarnation};
+use crate::moves::CopyMove;
 use crate::state::{
     ClusterState, Copy, HostDescription, HostRecord, HostState, PartitionState, Previous, Shape,
     Vote,
@@ -12,7 +13,8 @@ use lockstep_types::{HostId, PartitionId, ThreadId};
 
 /// Version of the byte form of [`ClusterState`].
 pub(crate) const STATE_VERSION: u8 = 6;
-/// Does not have the K with which the cluster was made: that is the one in force.
+/// Does not have the K with which the cluster was made, which is the one in force, and no moves of
+/// copies.
 const STATE_VERSION_BEFORE: u8 = 5;
 /// Does not have the directories of hosts either.
 const STATE_VERSION_OLDEST: u8 = 4;
@@ -214,6 +216,10 @@ fn put_partition(output: &mut Vec<u8>, partition: &PartitionState) {
     partition.learning.iter().for_each(|copy| put_copy(output, copy));
     // 0 is none, so that a host is its number plus one.
     output.put_varint(partition.hand_over.map_or(0, |to| u64::from(to.0) + 1));
+    output.put_varint(partition.moving.map_or(0, |moving| u64::from(moving.from.0) + 1));
+    if let Some(moving) = partition.moving {
+        output.put_varint(u64::from(moving.to.0));
+    }
     match &partition.previous {
         None => output.put_u8(0),
         Some(previous) => {
@@ -225,15 +231,29 @@ fn put_partition(output: &mut Vec<u8>, partition: &PartitionState) {
     }
 }
 
-fn read_partition_state(input: &mut ByteReader<'_>) -> Result<PartitionState, FormatError> {
+/// A host or none: 0 is none, so that a host is its number plus one.
+fn read_no_host(
+    input: &mut ByteReader<'_>,
+    field: &'static str,
+) -> Result<Option<HostId>, FormatError> {
+    let number = read_number(input, field, u64::from(HOST_LIMIT))?;
+    Ok(number.checked_sub(1).map(|host| HostId(host as u32)))
+}
+
+fn read_partition_state(
+    input: &mut ByteReader<'_>,
+    has_moves: bool,
+) -> Result<PartitionState, FormatError> {
     let (epoch, leader) = (read_epoch(input)?, read_host(input)?);
     let count = read_count(input, "copies")?;
     let copies = (0..count).map(|_| read_copy(input)).collect::<Result<Vec<Copy>, _>>()?;
     let count = read_count(input, "copies that are being loaded")?;
     let learning = (0..count).map(|_| read_copy(input)).collect::<Result<Vec<Copy>, _>>()?;
-    let hand_over = match read_number(input, "target of a transfer", u64::from(HOST_LIMIT))? {
-        0 => None,
-        host => Some(HostId(host as u32 - 1)),
+    let hand_over = read_no_host(input, "target of a transfer")?;
+    let from = if has_moves { read_no_host(input, "host of a moved copy")? } else { None };
+    let moving = match from {
+        Some(from) => Some(CopyMove { from, to: read_host(input)? }),
+        None => None,
     };
     let previous = match read_flag(input, "previous configuration")? {
         false => None,
@@ -243,7 +263,7 @@ fn read_partition_state(input: &mut ByteReader<'_>) -> Result<PartitionState, Fo
             sealed: read_flag(input, "sealed")?,
         }),
     };
-    Ok(PartitionState { epoch, leader, copies, learning, hand_over, previous })
+    Ok(PartitionState { epoch, leader, copies, learning, hand_over, moving, previous })
 }
 
 impl ClusterState {
@@ -277,7 +297,7 @@ impl ClusterState {
     pub fn decode(bytes: &[u8]) -> Result<ClusterState, FormatError> {
         let input = &mut ByteReader::new(bytes);
         let (what, known) = ("the cluster's state", STATE_VERSION);
-        let (has_made_k, has_directories) = match input.u8()? {
+        let (has_k_and_moves, has_directories) = match input.u8()? {
             STATE_VERSION => (true, true),
             STATE_VERSION_BEFORE => (false, true),
             STATE_VERSION_OLDEST => (false, false),
@@ -286,7 +306,7 @@ impl ClusterState {
         let id = ClusterId::read(input)?.ok_or(FormatError::Rule("a cluster has a number"))?;
         let name = read_text(input, "cluster name")?;
         let shape = read_shape(input)?;
-        let made_k = if has_made_k { input.u8()? } else { shape.k };
+        let made_k = if has_k_and_moves { input.u8()? } else { shape.k };
         let count = read_count(input, "hosts")?;
         let records = (0..count).map(|_| read_record(input, has_directories));
         let records = records.collect::<Result<Vec<_>, _>>()?;
@@ -298,8 +318,9 @@ impl ClusterState {
         }
         state.epoch = read_epoch(input)?;
         let count = read_count(input, "partitions")?;
-        state.partitions =
-            (0..count).map(|_| read_partition_state(input)).collect::<Result<Vec<_>, _>>()?;
+        state.partitions = (0..count)
+            .map(|_| read_partition_state(input, has_k_and_moves))
+            .collect::<Result<Vec<_>, _>>()?;
         state.coordinator = read_host(input)?;
         state.coordinator_since = read_epoch(input)?;
         let count = read_count(input, "missing partitions")?;

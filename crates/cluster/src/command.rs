@@ -15,7 +15,7 @@ use lockstep_types::{HostId, PartitionId};
 
 /// Version of the byte form of [`Command`].
 pub(crate) const COMMAND_VERSION: u8 = 4;
-/// Has no changes of K.
+/// Has no changes of K and no moves of copies.
 const COMMAND_VERSION_BEFORE: u8 = 3;
 /// Does not have the directory of a host that joins either.
 const COMMAND_VERSION_OLDEST: u8 = 2;
@@ -155,6 +155,28 @@ pub enum Command {
         /// The cluster's epoch.
         epoch: Epoch,
     },
+    /// The first step of a move of a copy to another host: it is loaded there, beside the K + 1
+    /// copies of the partition, all of which are in sync.
+    BeginMove {
+        /// The partition.
+        partition: PartitionId,
+        /// The host that gives its copy up at the end.
+        from: HostId,
+        /// The new copy.
+        copy: Copy,
+        /// The incarnation of its host.
+        incarnation: Incarnation,
+        /// The partition's epoch.
+        epoch: Epoch,
+    },
+    /// The last step: the new copy is in sync beside all others, and the old one, which does not
+    /// lead, goes.
+    EndMove {
+        /// The partition.
+        partition: PartitionId,
+        /// The partition's epoch.
+        epoch: Epoch,
+    },
     /// The partition logs have a new version of the catalog.
     CatalogVersion(u64),
     /// The map from hash tokens to partitions has a new version.
@@ -182,6 +204,8 @@ impl Command {
             Command::ForceCopy { .. } => 16,
             Command::BeginLoading { .. } => 17,
             Command::ChangeK { .. } => 18,
+            Command::BeginMove { .. } => 19,
+            Command::EndMove { .. } => 20,
         }
     }
 
@@ -225,7 +249,15 @@ impl Command {
                 output.put_varint(u64::from(to.0));
                 output.put_varint(epoch.0);
             }
-            Command::GiveUpHandOver { partition, epoch } => {
+            Command::BeginMove { partition, from, copy, incarnation, epoch } => {
+                output.put_varint(u64::from(partition.0));
+                output.put_varint(u64::from(from.0));
+                put_copy(&mut output, copy);
+                output.put_varint(incarnation.0);
+                output.put_varint(epoch.0);
+            }
+            Command::GiveUpHandOver { partition, epoch }
+            | Command::EndMove { partition, epoch } => {
                 output.put_varint(u64::from(partition.0));
                 output.put_varint(epoch.0);
             }
@@ -317,6 +349,12 @@ fn read_command(
         13 => Command::MoveCoordinator { to: read_host(input)?, epoch: read_epoch(input)? },
         14 => Command::CatalogVersion(input.varint()?),
         15 => Command::RingVersion(input.varint()?),
+        19 => {
+            let (partition, from) = (read_partition(input)?, read_host(input)?);
+            let (copy, incarnation) = (read_copy(input)?, read_incarnation(input)?);
+            Command::BeginMove { partition, from, copy, incarnation, epoch: read_epoch(input)? }
+        }
+        20 => Command::EndMove { partition: read_partition(input)?, epoch: read_epoch(input)? },
         18 => Command::ChangeK { k: input.u8()?, epoch: read_epoch(input)? },
         found => return Err(FormatError::Value { field: "command", found: u64::from(found) }),
     })

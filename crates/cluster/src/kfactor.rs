@@ -50,6 +50,11 @@ impl ClusterState {
         if k == present {
             return refused(format!("K is {k} already"));
         }
+        if let Some(number) = self.partitions.iter().position(|it| it.moving.is_some()) {
+            return refused(format!(
+                "a copy of partition {number} is being moved: retry when that has ended"
+            ));
+        }
         if self.made_k == 0 {
             return refused(format!(
                 "the cluster was made with --kfactor 0, and its hosts do not replicate: K = {k} \
@@ -343,4 +348,4 @@ impl Spread<'_> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

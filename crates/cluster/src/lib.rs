@@ -21,6 +21,7 @@ mod log;
 mod log_entry;
 mod member;
 mod message;
+mod moves;
 mod now;
 mod options;
 mod placement;
@@ -47,6 +48,7 @@ pub use member::{
     ProposalOutcome, Restored,
 };
 pub use message::Agreement;
+pub use moves::CopyMove;
 pub use now::Now;
 pub use options::Options;
 pub use placement::{first_placement, partition_count};

@@ -94,6 +94,7 @@ pub fn first_placement(shape: &Shape, groups: &[&str]) -> Result<Vec<PartitionSt
             copies,
             learning: Vec::new(),
             hand_over: None,
+            moving: None,
             previous: None,
         }
     });

@@ -49,13 +49,19 @@ impl ClusterState {
         copies.iter().chain(learning).filter(|copy| group(copy.host) == group(host)).count()
     }
 
+    /// Where a host would have another copy: at its site with the fewest, if that has capacity.
+    pub(crate) fn place_at(&self, host: HostId) -> Option<Copy> {
+        let limit = u32::from(self.shape.partitions_per_site);
+        let sites = self.copies_by_site(host);
+        let (count, site) = sites.into_iter().zip(0u16..).min()?;
+        (count < limit).then_some(Copy { host, thread: ThreadId(site) })
+    }
+
     /// Where a partition that lacks a copy could have one: at each host that is up with data and
     /// has capacity, at its site with the fewest copies.
     pub fn places_for_copy(&self, partition: PartitionId) -> Vec<Copy> {
         let place = |host: HostId| {
-            let sites = self.copies_by_site(host);
-            let fewest = sites.iter().zip(0u16..).min().map(|(_, site)| ThreadId(site))?;
-            let copy = Copy { host, thread: fewest };
+            let copy = self.place_at(host)?;
             self.has_capacity(partition.index(), copy).then_some(copy)
         };
         let hosts = self.hosts.keys().copied().filter(|host| self.serves(*host));

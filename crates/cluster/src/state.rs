@@ -2,6 +2,7 @@
 //! epoch. It changes only by commands (see [`crate::Command`]), in the order of the Raft log.
 
 use crate::ids::{ClusterId, Epoch, HOST_LIMIT, Incarnation, RaftId};
+use crate::moves::CopyMove;
 use lockstep_types::{HostId, PartitionId, ThreadId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -167,6 +168,8 @@ pub struct PartitionState {
     pub learning: Vec<Copy>,
     /// The host that the leader transfers the partition to: it drains and seals.
     pub hand_over: Option<HostId>,
+    /// A copy that is moved to another host: for a while there may be K + 2.
+    pub moving: Option<CopyMove>,
     /// The configuration before, if there was one.
     pub previous: Option<Previous>,
 }
@@ -338,8 +341,12 @@ impl ClusterState {
             return Some("a partition has an in-sync copy");
         }
         let learning = &partition.learning;
-        if copies.len() + learning.len() > self.shape.copies() {
-            return Some("a partition has at most K + 1 copies");
+        let limit = self.shape.copies() + usize::from(partition.moving.is_some());
+        if copies.len() + learning.len() > limit {
+            return Some("a partition has at most K + 1 copies, and one more while one is moved");
+        }
+        if partition.moving.is_some_and(|moving| moving.from == moving.to) {
+            return Some("a copy is moved to another host");
         }
         let is_in_sync = |copy: &Copy| partition.copy_at(copy.host).is_some();
         if !learning.is_sorted_by(|a, b| a.host < b.host) || learning.iter().any(is_in_sync) {

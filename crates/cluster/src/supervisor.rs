@@ -29,12 +29,15 @@
 //!    for the other copies of what it has, and for nothing else: a partition may be lost for good.
 //! 7. A partition that lacks a copy gets one at a host that is up, connected and has capacity for
 //!    it, see [`crate::reload`].
+//! 8. A copy that is moved goes once the new one is in sync, and the leader is elsewhere, see
+//!    [`crate::moves`].
 //!
 //! A host that is cut off notices that it is in a minority, and gives up its leases.
 
 use crate::command::Command;
 use crate::detector::Detector;
 use crate::ids::Incarnation;
+use crate::moves::Moves;
 use crate::options::Options;
 use crate::reload::Reloads;
 use crate::state::{ClusterState, HostRecord, HostState, PartitionState};
@@ -52,6 +55,8 @@ pub(crate) struct Supervisor {
     stopped_since_us: Option<u64>,
     /// Copies that partitions lack.
     reloads: Reloads,
+    /// Copies that are moved.
+    moves: Moves,
 }
 
 impl Supervisor {
@@ -116,6 +121,7 @@ impl Supervisor {
         }
         let may_load = |host| serving.contains(&host) && !is_suspected(host);
         proposals.extend(self.reloads.due(state, may_load, options, now_us));
+        proposals.extend(self.moves.due(state, now_us));
         proposals
     }
 

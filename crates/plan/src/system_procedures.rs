@@ -193,6 +193,10 @@ system_procedures! {
         "Moves the leader of a partition to a host with a copy that is in sync.",
         &[&[("partition", Integer), ("host", Integer)]],
     ).checked().administrators();
+    MovePartitionCopy = procedure(
+        "Moves the copy of a partition from a host to another one, with its leader if it is there.",
+        &[&[("partition", Integer), ("from", Integer), ("to", Integer)]],
+    ).checked().administrators();
     Note = procedure("Writes a line into the log.", &[&[("text", Text)]])
         .checked().while_stopping().tasks(&[1]);
     Pause = procedure("Pauses the host: the client port only reads.", &[&[]])

@@ -1,5 +1,5 @@
-//! `lockstep admin cluster move-leader|balance|kfactor`: leaders are moved between hosts, and
-//! partitions get other numbers of copies, while the cluster serves calls.
+//! `lockstep admin cluster move-leader|move-copy|balance|kfactor`: leaders and copies are moved
+//! between hosts, and partitions get other numbers of copies, while the cluster serves calls.
 
 use super::cluster::{Cluster, read};
 use crate::output::write_out;
@@ -28,6 +28,12 @@ pub fn of_cluster() -> Vec<Command> {
             .arg(server()),
         Command::new("balance")
             .about("Move leaders so that each host leads about as many partitions; no call fails")
+            .arg(server()),
+        Command::new("move-copy")
+            .about("Move the copy of a partition to another host, with its leader; no call fails")
+            .arg(number("partition", "PARTITION", "The number of the partition"))
+            .arg(number("from", "HOST", "The host that gives its copy up at the end"))
+            .arg(number("to", "HOST", "The host: it has no copy of it, and capacity for one"))
             .arg(server()),
         Command::new("kfactor")
             .about("Change how many hosts may be lost, K, while calls are served")
@@ -67,6 +73,11 @@ pub fn run(what: &str, arguments: &ArgMatches) -> Result<ExitCode, String> {
             let (partition, to) = (number("partition"), number("to"));
             let text = call(&mut connection, "@MigratePartitionLeader", &[partition, to])?;
             text.unwrap_or_else(|| format!("host {to} leads partition {partition}"))
+        }
+        "move-copy" => {
+            let numbers = [number("partition"), number("from"), number("to")];
+            let text = call(&mut connection, "@MovePartitionCopy", &numbers)?;
+            text.unwrap_or_default()
         }
         "kfactor" => set_k(&mut connection, arguments)?,
         _ => balance(&mut connection)?,

@@ -348,7 +348,13 @@ fn random_command(random: &mut SeededRandom, state: &ClusterState) -> Command {
     let at = state.partitions[partition.index()].epoch;
     let epoch = Epoch(at.0 + u64::from(random.chance(1, 10)));
     let to = host;
-    match random.below(18) {
+    match random.below(20) {
+        18 => Command::EndMove { partition, epoch },
+        19 => {
+            let from = HostId(random.below(u64::from(state.shape.hosts)) as u32);
+            let copy = Copy { host, thread: ThreadId(random.below(4) as u16) };
+            Command::BeginMove { partition, from, copy, incarnation: known, epoch }
+        }
         17 => Command::ChangeK { k: random.below(3) as u8, epoch: state.epoch },
         16 => {
             let copy = Copy { host, thread: ThreadId(random.below(4) as u16) };
@@ -430,6 +436,7 @@ fn byte_forms_do_not_change() {
         ),
         (Command::CatalogVersion(128), "040e8001"),
         (Command::ChangeK { k: 2, epoch }, "04120205"),
+        (Command::EndMove { partition, epoch }, "0414ac0205"),
     ];
     for (command, expected) in commands {
         assert_eq!(hex(&command.encode()), expected, "{command:?}");
@@ -446,7 +453,7 @@ fn byte_forms_do_not_change() {
         release: 1,
     };
     let expected = "06070707070707070707070707070707070474657374010001010000010001610162\
-        01630164016601650101010101000000010101000100000000000001000000";
+        0163016401660165010101010100000001010100010000000000000001000000";
     assert_eq!(hex(&state.encode()), expected);
     // The form before, without the K with which the cluster was made.
     let without_made_k = "05070707070707070707070707070707070474657374010001010001000161016201\

@@ -8,7 +8,7 @@ use crate::state::{HostDescription, HostRecord};
 use lockstep_base::random::SeededRandom;
 
 /// A cluster that is formed; `groups` has the placement group of each host.
-fn formed(sites: u16, k: u8, groups: &[u32]) -> ClusterState {
+pub(crate) fn formed(sites: u16, k: u8, groups: &[u32]) -> ClusterState {
     let shape = Shape {
         hosts: groups.len() as u32,
         witnesses: 0,
@@ -35,7 +35,7 @@ fn formed(sites: u16, k: u8, groups: &[u32]) -> ClusterState {
     state
 }
 
-fn run(state: &mut ClusterState, command: &Command) -> Verdict {
+pub(crate) fn run(state: &mut ClusterState, command: &Command) -> Verdict {
     assert_eq!(Command::decode(&command.encode()).as_ref(), Ok(command), "it is read as written");
     let verdict = state.apply(command, Faults::default());
     assert_eq!(ClusterState::decode(&state.encode()).as_ref(), Ok(&*state), "so is the state");
@@ -58,7 +58,7 @@ fn refusal(state: &mut ClusterState, k: u8) -> String {
 }
 
 /// All copies that are loaded come in sync.
-fn load_all(state: &mut ClusterState) {
+pub(crate) fn load_all(state: &mut ClusterState) {
     for number in (0..state.partitions.len() as u32).map(PartitionId) {
         for copy in state.partitions[number.index()].learning.clone() {
             let epoch = state.partitions[number.index()].epoch;

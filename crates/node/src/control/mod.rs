@@ -11,11 +11,11 @@ mod arguments;
 pub(crate) mod change;
 mod classes;
 mod cluster;
+mod copies;
 mod deployment;
 mod explain;
 mod files;
 mod joining;
-mod kfactor;
 mod lead;
 mod lead_move;
 mod load;
@@ -47,9 +47,9 @@ use crate::log::LogPruner;
 use crate::mailbox::{Bell, Inbox, Outbox};
 use crate::message::{ControlRequest, Envelope, ForwardedAnswer, Origin};
 use crate::shard::HostFacts;
+use copies::CopiesCall;
 use files::FileWork;
 use joining::Joining;
-use kfactor::KChangeCall;
 use lead::Lead;
 use lead_move::LeadMove;
 use lockstep_base::elapsed::Elapsed;
@@ -145,8 +145,8 @@ pub struct Control {
     lead_move: LeadMove,
     /// Leaders that administrators move.
     moves: LeaderMoves,
-    /// The call that waits for another K.
-    k_change: Option<KChangeCall>,
+    /// The call that waits for a change of copies.
+    copies_call: Option<CopiesCall>,
     stopping_host: stop_node::StoppingHost,
     /// This host joins the cluster.
     joining: Option<Joining>,
@@ -209,7 +209,7 @@ impl Control {
             lead,
             lead_move: LeadMove::default(),
             moves: LeaderMoves::default(),
-            k_change: None,
+            copies_call: None,
             stopping_host: stop_node::StoppingHost::default(),
             joining: parts.joined.map(Joining::new),
             stopping: false,
@@ -270,7 +270,7 @@ impl Control {
         self.attend_to_resources();
         self.attend_to_stop();
         self.attend_to_leader_moves();
-        self.attend_to_k();
+        self.attend_to_copies();
         self.attend_to_joining();
         self.attend_to_expiry();
         index_build::retry_due(self);
@@ -293,8 +293,8 @@ impl Control {
         let moves = self.moves.time_left();
         let joining = self.joining_time_left();
         let learned = self.learned_time_left();
-        let k = self.k_change.as_ref().map(KChangeCall::time_left);
-        let due = [survey, snapshot, look, task, expiry, build, moves, k, joining, learned];
+        let copies = self.copies_call.as_ref().map(CopiesCall::time_left);
+        let due = [survey, snapshot, look, task, expiry, build, moves, copies, joining, learned];
         due.into_iter().flatten().min()
     }
 

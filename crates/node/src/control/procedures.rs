@@ -39,6 +39,7 @@ fn handler(id: SystemProcedureId) -> Option<Handler> {
         Id::GetPartitionKeys => |c, call, i| answered(c.partition_keys(call.origin, i)),
         Id::LoadMultipartitionTable | Id::LoadSinglepartitionTable => Control::load,
         Id::MigratePartitionLeader => |c, call, i| c.migrate_leader(call.origin, i),
+        Id::MovePartitionCopy => |c, call, i| c.move_copy(call.origin, i),
         Id::Note => |c, call, i| answered(c.note(call.origin, i)),
         Id::Pause => |c, call, _| answered(c.set_paused(call.origin, true)),
         Id::PingPartitions => |c, call, _| Ok(c.ping_partitions(call.origin)),

@@ -198,3 +198,92 @@ fn a_k_that_cannot_be_is_refused_with_the_limit() {
     hosts.await_copies(0, 1);
     hosts.stop();
 }
+
+/// By partition, its leader, its follower, and the host of three that has no copy, with K = 1.
+fn placed(peer: &mut Peer) -> Vec<[i64; 3]> {
+    let of =
+        |(leader, followers): (i64, Vec<i64>)| [leader, followers[0], 3 - leader - followers[0]];
+    partitions_of(peer).into_iter().map(of).collect()
+}
+
+fn await_move(peer: &mut Peer, partition: usize, expected: (i64, i64)) {
+    eventually("the copy is moved", || {
+        let (leader, followers) = partitions_of(peer).remove(partition);
+        (leader, &followers[..]) == (expected.0, &[expected.1])
+    });
+}
+
+#[test]
+fn copies_move_to_other_hosts_under_load_and_leaders_with_them() {
+    let mut hosts = rejoin::Hosts::start(3, 2);
+    schema(&mut Peer::login(hosts.client(0)));
+    let load = Arc::new(Load::default());
+    let threads = bumps(hosts.client(0), &load);
+    // One copy fewer of each partition: there is capacity.
+    change_k(&hosts.servers[1], 1);
+    let mut peer = Peer::login(hosts.client(0));
+    let mut led = 0;
+    for round in 0..6 {
+        load.go_on();
+        let all = placed(&mut peer);
+        // One of the three hosts has copies of both partitions: it can give one up.
+        let has_both = |host: &i64| all.iter().all(|[_, _, without]| without != host);
+        let from = (0..3).find(has_both).expect("four copies are at three hosts");
+        let [leader, follower, without] = all[round % 2];
+        let call = [Int((round % 2) as i64), Int(from), Int(without)];
+        let answer = admin(&hosts.servers[2]).call("@MovePartitionCopy", &call);
+        assert_eq!(answer.status, 1, "{answer:?}");
+        led += usize::from(from == leader);
+        let expected = if from == leader { (without, follower) } else { (leader, without) };
+        await_move(&mut peer, round % 2, expected);
+    }
+    assert!(led > 0, "leaders are moved, too");
+    load.go_on();
+    let (least, most) = ended(&load, threads);
+    assert_eq!(least, most, "no call fails");
+    let found = sum(&mut Peer::login(hosts.client(1)));
+    assert_eq!(found, most);
+    let [leader, follower, without] = placed(&mut peer)[0];
+    for (call, text) in [
+        ([0, without, leader], "has no copy of partition 0 that is in sync"),
+        ([0, leader, follower], "has a copy of partition 0 already"),
+        ([7, leader, without], "has no partition 7"),
+    ] {
+        let answer = admin(&hosts.servers[0]).call("@MovePartitionCopy", &call.map(Int));
+        assert!(answer.status != 1 && answer.text.contains(text), "{answer:?}");
+    }
+    // The copies that were moved are whole: another host is lost, and they lead.
+    hosts.lose(0);
+    let mut peer = Peer::login(hosts.client(1));
+    serves(&mut peer);
+    assert_eq!(sum(&mut peer), found);
+    hosts.stop();
+}
+
+#[test]
+fn a_copy_that_was_moved_is_durable_at_its_new_host_and_void_at_the_old_one() {
+    let durability = Durability::Sync;
+    let mut hosts = rejoin_logs::Hosts::with_k(2, durability);
+    let mut peer = hosts.peer(0);
+    schema(&mut peer);
+    change_k(&hosts.servers[0], 1);
+    let all = placed(&mut peer);
+    let has_both = |host: &i64| all.iter().all(|[_, _, without]| without != host);
+    let from = (0..3).find(has_both).expect("four copies are at three hosts");
+    let [leader, follower, without] = all[0];
+    let call = [Int(0), Int(from), Int(without)];
+    let answer = admin(&hosts.servers[1]).call("@MovePartitionCopy", &call);
+    assert_eq!(answer.status, 1, "{answer:?}");
+    let expected = if from == leader { (without, follower) } else { (leader, without) };
+    await_move(&mut peer, 0, expected);
+    assert_eq!(peer.call("bumpall", &[Int(ROWS)]).status, 1);
+    hosts.cut_all();
+    hosts.start_all(durability);
+    for host in 0..3 {
+        let mut peer = hosts.peer(host);
+        serves(&mut peer);
+        assert_eq!(sum(&mut peer), ROWS);
+        let (leader, followers) = partitions_of(&mut peer).remove(0);
+        assert!(leader != from && followers != [from], "{leader} {followers:?}");
+    }
+}

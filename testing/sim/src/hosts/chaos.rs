@@ -1,7 +1,7 @@
 //! The faults of a run, and the clients that call meanwhile.
 
 use super::{Cluster, Event, Process, Said};
-use lockstep_cluster::{ClusterState, Command, Epoch, HostState, PartitionState};
+use lockstep_cluster::{ClusterState, Command, CopyMove, Epoch, HostState, PartitionState};
 use lockstep_types::{HostId, PartitionId};
 use std::collections::BTreeSet;
 
@@ -31,6 +31,7 @@ impl Cluster {
             }
             self.change_schema()?;
             self.change_k()?;
+            self.move_copy();
             let pause_us = self.shared.random.below(6_000);
             let until_us = self.now_us + pause_us;
             self.run_until(until_us, |_| false)?;
@@ -138,6 +139,30 @@ impl Cluster {
         let changed = self.run_until(now_us + 2 * PROPOSAL_US, is_changed)?;
         self.report.k_changes += u64::from(changed);
         Ok(())
+    }
+
+    /// Now and then a copy is to be at another host, where K changes: there is capacity at times.
+    fn move_copy(&mut self) {
+        let now_us = self.now_us;
+        let Some(random) = &mut self.k_changes else { return };
+        let count = self.processes.len() as u64;
+        if !random.chance(1, 6) {
+            return;
+        }
+        let [proposer, from, to] = [0; 3].map(|_| random.below(count) as u32);
+        let drawn = random.next_u64();
+        let Some(process) = &mut self.processes[proposer as usize] else { return };
+        let Some(state) = process.links.state() else { return };
+        let partition = PartitionId((drawn % state.partitions.len() as u64) as u32);
+        let moving = CopyMove { from: HostId(from), to: HostId(to) };
+        let Ok(copy) = state.plan_move(partition, moving) else { return };
+        let incarnation = state.hosts[&copy.host].incarnation;
+        let epoch = state.partitions[partition.index()].epoch;
+        let from = moving.from;
+        let begin = Command::BeginMove { partition, from, copy, incarnation, epoch };
+        let now = process.links.now(now_us);
+        // Too many are pending: the copy stays.
+        self.report.copy_moves += u64::from(process.links.control.propose(begin, now).is_ok());
     }
 
     /// A leader is to be moved, or a move to be given up.

@@ -117,6 +117,8 @@ pub struct Report {
     pub reloads: u64,
     /// Changes of K.
     pub k_changes: u64,
+    /// Moves of copies that were proposed.
+    pub copy_moves: u64,
     /// Copies that came to lead at hosts which had come back.
     pub returned_leaders: u64,
     /// Runs that ended with more lost than the cluster survives.
@@ -150,7 +152,7 @@ pub struct Report {
 }
 
 impl Report {
-    fn numbers(&mut self) -> [&mut u64; 54] {
+    fn numbers(&mut self) -> [&mut u64; 55] {
         [
             &mut self.answered,
             &mut self.failed,
@@ -192,6 +194,7 @@ impl Report {
             &mut self.in_sync,
             &mut self.reloads,
             &mut self.k_changes,
+            &mut self.copy_moves,
             &mut self.returned_leaders,
             &mut self.stuck,
             &mut self.edges,
@@ -243,9 +246,9 @@ impl fmt::Display for Report {
              {} of them ahead of a placement; {} leaders and {} coordinators moved; {} hosts begun \
              again by themselves, {} started again, {} joined; \
              {} loads of copies begun, {} of them again, {} asks repeated, {} too slow, {} ended, \
-             {} copies in sync again, {} at hosts that stayed, {} changes of K, {} leaders at \
-             hosts that came back; {} runs lost too much; {} edges between transactions over \
-             lists without a cycle; {} reads \
+             {} copies in sync again, {} at hosts that stayed, {} changes of K, {} copies \
+             moved, {} leaders at hosts that came back; {} runs lost too much; {} edges between \
+             transactions over lists without a cycle; {} reads \
              answered by copies, {} left to leaders; {} deletions of {} expired rows, {} of them \
              after a takeover",
             self.answered,
@@ -287,6 +290,7 @@ impl fmt::Display for Report {
             self.in_sync,
             self.reloads,
             self.k_changes,
+            self.copy_moves,
             self.returned_leaders,
             self.stuck,
             self.edges,

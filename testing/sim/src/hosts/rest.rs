@@ -41,6 +41,9 @@ impl Cluster {
             if let Some(copy) = partition.learning.first().filter(|_| lost.is_empty()) {
                 return Some((number(at), copy.host));
             }
+            if let Some(moving) = partition.moving.filter(|_| lost.is_empty()) {
+                return Some((number(at), moving.to));
+            }
             let places = state.places_for_copy(number(at));
             if let Some(copy) = places.first().filter(|_| lost.is_empty()) {
                 return Some((number(at), copy.host));

@@ -59,7 +59,10 @@ fn k_changes_whichever_host_is_lost() {
         sum.add(&report.unwrap_or_else(|failure| panic!("{failure}")));
     }
     println!("{sum}");
-    assert!(sum.k_changes > 100 && sum.in_sync > 300 && sum.leaders > 50, "{sum:?}");
+    assert!(
+        sum.k_changes > 100 && sum.copy_moves > 50 && sum.in_sync > 300 && sum.leaders > 50,
+        "{sum:?}"
+    );
 }
 
 #[test]
