@@ -10,7 +10,7 @@ use crate::apply::Verdict;
 use crate::error::Refusal;
 use crate::ids::Epoch;
 use crate::placement::{conflicts, try_swap};
-use crate::state::{ClusterState, Copy, HostState, K_MAX, Shape};
+use crate::state::{ClusterState, Copy, HostState, K_MAX, PartitionState, Shape};
 use lockstep_types::{HostId, PartitionId, ThreadId};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -204,13 +204,14 @@ impl ClusterState {
 }
 
 /// Copies that partitions are to get, as they are placed.
-struct Spread<'a> {
+pub(crate) struct Spread<'a> {
     /// By host, its placement group.
     groups: Vec<&'a str>,
     copies: usize,
-    /// By partition, the hosts with a copy: those that have one now, then those that get one.
+    /// By partition, the hosts with a copy: those that have or load one now, then those that get
+    /// one.
     hosts: Vec<Vec<HostId>>,
-    /// By partition, how many have one now.
+    /// By partition, how many have or load one now.
     fixed: Vec<usize>,
     /// By host, the copies that it could have beside those.
     free: Vec<u32>,
@@ -219,14 +220,18 @@ struct Spread<'a> {
 impl Spread<'_> {
     fn of(state: &ClusterState, copies: usize) -> Spread<'_> {
         let numbered = || (0..state.shape.hosts).map(HostId);
-        let group = |host: HostId| state.hosts[&host].description.placement_group.as_str();
+        let group = |host: HostId| {
+            state.hosts.get(&host).map_or("", |record| record.description.placement_group.as_str())
+        };
         let capacity = u32::from(state.shape.partitions_per_site);
         let free_at = |host: HostId| {
             let sites = state.copies_by_site(host);
             sites.into_iter().map(|count| capacity.saturating_sub(count)).sum()
         };
-        let hosts = state.partitions.iter().map(|it| it.copies.iter().map(|copy| copy.host));
-        let hosts: Vec<Vec<HostId>> = hosts.map(Iterator::collect).collect();
+        let copies_of = |it: &PartitionState| {
+            it.copies.iter().chain(&it.learning).map(|copy| copy.host).collect()
+        };
+        let hosts: Vec<Vec<HostId>> = state.partitions.iter().map(copies_of).collect();
         Spread {
             groups: numbered().map(group).collect(),
             copies,
@@ -234,6 +239,33 @@ impl Spread<'_> {
             hosts,
             free: numbered().map(free_at).collect(),
         }
+    }
+
+    /// Of what partitions lack now, at hosts that serve and `may_load`.
+    pub(crate) fn of_lacking(
+        state: &ClusterState,
+        may_load: impl Fn(HostId) -> bool,
+    ) -> Spread<'_> {
+        let mut spread = Spread::of(state, state.shape.copies());
+        for (host, free) in (0..).map(HostId).zip(&mut spread.free) {
+            if !state.serves(host) || !may_load(host) {
+                *free = 0;
+            }
+        }
+        spread
+    }
+
+    /// How many of the copies that are lacking have a place, if all are placed as they should be.
+    pub(crate) fn placeable(mut self) -> usize {
+        let mut count = 0;
+        for number in 0..self.hosts.len() {
+            while self.hosts[number].len() < self.copies
+                && (self.place_best(number) || self.place(number, None, &mut BTreeSet::new()))
+            {
+                count += 1;
+            }
+        }
+        count
     }
 
     /// False where the copies cannot be placed, whichever host gets which.

@@ -3,9 +3,11 @@
 //! loaded again, after a pause that grows while that does not help.
 
 use crate::command::Command;
+use crate::kfactor::Spread;
 use crate::options::Options;
 use crate::state::{ClusterState, Copy, PartitionState};
 use lockstep_types::{HostId, PartitionId, ThreadId};
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// A pause is doubled this often at most.
@@ -130,7 +132,13 @@ impl Reloads {
         wait.due_us = now_us + pause_us(wait.tries);
         let count_at = |copy: &Copy| state.copies_by_site(copy.host).iter().sum::<u32>();
         let in_group = |copy: &Copy| state.copies_in_group_of(partition, copy.host);
-        let rank = |copy: &Copy| (in_group(copy), count_at(copy), copy.host);
+        // A place that leaves others none is the last choice: nobody makes way for them later.
+        let unplaced = |copy: &Copy| {
+            let mut then = state.clone();
+            then.partitions[partition.index()].learning.push(*copy);
+            Reverse(Spread::of_lacking(&then, &may_load).placeable())
+        };
+        let rank = |copy: &Copy| (unplaced(copy), in_group(copy), count_at(copy), copy.host);
         let copy = places.into_iter().min_by_key(rank)?;
         let incarnation = state.hosts[&copy.host].incarnation;
         let epoch = state.partitions[partition.index()].epoch;

@@ -281,3 +281,29 @@ fn a_copy_that_does_not_last_is_loaded_at_longer_and_longer_intervals() {
     lasts(&mut state, 70_000_000);
     assert!(lasts(&mut state, 0) < 1_500_000, "it had lasted");
 }
+
+/// Three partitions that lose their followers one after the other: each gets a copy again, and none
+/// takes the only place of another one.
+#[test]
+fn copies_are_loaded_where_they_leave_others_a_place() {
+    for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+        let (mut state, options) = (formed(2, 1), Options::default());
+        let (mut reloads, mut now_us) = (Reloads::default(), 1_000);
+        let mut lost = order.into_iter();
+        for _ in 0..100 {
+            if let Some(number) = lost.next() {
+                let placed = &state.partitions[number];
+                let host = placed.followers().next().expect("K = 1");
+                let (partition, epoch) = (PartitionId(number as u32), placed.epoch);
+                let command = Command::OutOfSync { partition, host, epoch };
+                assert_eq!(state.apply(&command, Faults::default()), crate::Verdict::Applied);
+            }
+            if let Some(begins) = reloads.due(&state, |_| true, &options, now_us) {
+                assert_eq!(state.apply(&begins, Faults::default()), crate::Verdict::Applied);
+            }
+            now_us += 200_000;
+        }
+        let lacks = |it: &&crate::PartitionState| it.copies.len() + it.learning.len() < 2;
+        assert_eq!(state.partitions.iter().find(lacks), None, "{order:?}");
+    }
+}
