@@ -155,7 +155,10 @@ impl Control {
     /// Proposes the change that a call waits for, and answers it when that has taken place.
     pub(super) fn attend_to_copies(&mut self) {
         let Some(mut call) = self.copies_call.take() else { return };
-        let Ok(state) = self.state_of_cluster() else { return };
+        let state = match self.state_of_cluster() {
+            Ok(state) => state,
+            Err(failure) => return self.answer_failure(call.origin, &failure),
+        };
         let now_us = clock::now_us();
         if call.change.is_in(&state) {
             tracing::warn!(change = call.change.shown(), "copies of partitions change");

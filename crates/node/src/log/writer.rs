@@ -157,7 +157,7 @@ pub(crate) struct LogStart {
 
 impl LogThread {
     /// Opens the log after its end and starts the thread; gives the ends of all partitions, whose
-    /// places are given later. `events` are told what becomes of the disk.
+    /// places are given later. `events` are called when the disk fails or is full.
     ///
     /// # Errors
     /// The disk failed, or the system is out of threads.

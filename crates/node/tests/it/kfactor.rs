@@ -92,6 +92,23 @@ fn k_goes_down_and_up_under_load_while_hosts_are_lost() {
     hosts.stop();
 }
 
+/// The power of all hosts is cut, and all start: what each of them has, and how many followers
+/// partitions get.
+fn cut_and_start(
+    hosts: &mut rejoin_logs::Hosts,
+    durability: Durability,
+    (expected, followers): (i64, usize),
+) {
+    hosts.cut_all();
+    hosts.start_all(durability);
+    for host in 0..3 {
+        let mut peer = hosts.peer(host);
+        serves(&mut peer);
+        assert_eq!(sum(&mut peer), expected);
+        await_followers(&mut peer, followers);
+    }
+}
+
 fn is_durable(durability: Durability) {
     let mut hosts = rejoin_logs::Hosts::with_k(2, durability);
     schema(&mut hosts.peer(0));
@@ -108,27 +125,13 @@ fn is_durable(durability: Durability) {
     change_k(&hosts.servers[2], 1);
     // What the copies that were given up lack is never taken for the state of a partition.
     let expected = bump(&hosts);
-    hosts.cut_all();
-    hosts.start_all(durability);
-    for host in 0..3 {
-        let mut peer = hosts.peer(host);
-        serves(&mut peer);
-        assert_eq!(sum(&mut peer), expected);
-        await_followers(&mut peer, 1);
-    }
+    cut_and_start(&mut hosts, durability, (expected, 1));
     assert_eq!(change_k(&hosts.servers[0], 2).rows, "2,2,0");
     bump(&hosts);
     await_followers(&mut hosts.peer(1), 2);
     let expected = bump(&hosts);
     // All copies are durable, also those that were loaded at hosts that ran on.
-    hosts.cut_all();
-    hosts.start_all(durability);
-    for host in 0..3 {
-        let mut peer = hosts.peer(host);
-        serves(&mut peer);
-        assert_eq!(sum(&mut peer), expected);
-        await_followers(&mut peer, 2);
-    }
+    cut_and_start(&mut hosts, durability, (expected, 2));
     // Each host alone has what was answered: whichever one is lost next.
     for host in 0..3 {
         hosts.lose(host);
