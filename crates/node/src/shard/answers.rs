@@ -57,6 +57,7 @@ impl Shard {
 
     /// The response to a task's call: the control thread waits for it.
     fn answer_task(&mut self, answer: ForwardedAnswer) {
+        self.task_calls = self.task_calls.saturating_sub(1);
         if answer.origin.procedure != NO_PROCEDURE {
             self.statistics.count_answer(&answer.origin, answer.status, self.now_us);
         }

@@ -1,8 +1,9 @@
 //! The orderly stop: no more calls are taken, and those in progress are finished and answered.
 //!
-//! A site is quiet when its connections wait for nothing, its partitions have nothing undecided,
-//! and the coordinator, if it is here, has no transaction. Calls in progress anywhere keep the
-//! thread of their connection from being quiet, so when all sites are, nothing is left in between.
+//! A site is quiet when its connections and the tasks whose calls it made wait for nothing, its
+//! partitions have nothing undecided, and the coordinator, if it is here, has no transaction. A
+//! call in progress anywhere keeps the thread that it came from from being quiet, so when all sites
+//! are, nothing is left in between.
 
 use super::Shard;
 use super::coordinator::CoordinatorRole;
@@ -138,6 +139,7 @@ impl Shard {
         connections.all(|c| c.unanswered == 0 && c.unread_bytes() == 0)
             && self.replicas.iter().all(|own| own.site.is_idle() && own.gate.is_idle())
             && self.coordinator.as_ref().is_none_or(CoordinatorRole::is_idle)
+            && self.task_calls == 0
             && self.own_messages.is_empty()
             && self.gates.all_replicas.is_idle()
             && self.inbox.is_empty()

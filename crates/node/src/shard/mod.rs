@@ -208,6 +208,8 @@ pub struct Shard {
     polled_us: i64,
     deadlines_checked_us: i64,
     own_messages: OwnMessages,
+    /// Calls of tasks that are not answered yet: no connection counts them.
+    task_calls: usize,
     polling: UrgentPolling,
     notes: notes::Notes,
     message_bytes: bytes::MessageBytes,
@@ -272,6 +274,7 @@ impl Shard {
             polled_us: 0,
             deadlines_checked_us: 0,
             own_messages: OwnMessages::default(),
+            task_calls: 0,
             polling: UrgentPolling::default(),
             phase: Phase::Serving,
         })

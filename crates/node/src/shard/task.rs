@@ -11,6 +11,7 @@ impl Shard {
     /// Makes a task's call. The control thread waits for its answer.
     pub(super) fn task_call(&mut self, body: &[u8]) {
         let handle = Invocation::decode(body).map_or(0, |invocation| invocation.client_handle);
+        self.task_calls += 1;
         let mut frame = self.outbox.spare.take();
         let taken = match self.phase.takes_calls() {
             false => {
