@@ -19,6 +19,7 @@ mod postgres_wire;
 pub mod process;
 pub mod program;
 pub mod redis;
+pub mod relay;
 pub mod report;
 pub mod run;
 pub mod stalls;

@@ -5,6 +5,7 @@
 //! share the cores of one machine. Each figure is the median of its repeats, which take turns.
 
 mod failover;
+mod forwarding;
 mod half_load;
 mod latency;
 mod measure;
@@ -15,13 +16,15 @@ mod table;
 
 use clap::{Arg, ArgMatches, Command, value_parser};
 use lockstep_bench::verdict::{Row, render_options, report_json};
-use lockstep_bench::{echo, program, stalls};
+use lockstep_bench::{echo, program, relay, stalls};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// The subcommand that this program starts itself with.
+/// The subcommands that this program starts itself with.
 const ECHO: &str = "echo-server";
+const RELAY: &str = "relay";
 
 /// What can be measured alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,7 +63,7 @@ fn command() -> Command {
     let number = |name: &'static str, default: &'static str, help: &'static str| {
         Arg::new(name)
             .long(name)
-            .value_parser(value_parser!(u32).range(0..=100_000))
+            .value_parser(value_parser!(u32).range(0..=1_000_000))
             .default_value(default)
             .help(help)
     };
@@ -71,7 +74,12 @@ fn command() -> Command {
         .arg(number("repeats", "3", "Repeats of each figure; the median counts"))
         .arg(number("seconds", "2", "Measured time of one figure"))
         .arg(number("rate", "20000", "Calls per second of the figures at a fixed rate"))
-        .arg(number("busy-rate", "100000", "The same for a leader that is busy"))
+        .arg(number("busy-rate", "250000", "The same for a leader that uses half of its core"))
+        .arg(number(
+            "in-flight",
+            "1000",
+            "Calls in flight at each host in the closed loop of all hosts",
+        ))
         .arg(number("kills", "5", "Hosts that are killed, each in a cluster of its own"))
         .arg(number("suspensions", "3", "Hosts that are stopped by SIGSTOP, in the same way"))
         .arg(number("rolling-restarts", "1", "Restarts of all hosts, one host after the other"))
@@ -85,6 +93,11 @@ fn command() -> Command {
         .arg(program::json_option("Write rows and samples as JSON"))
         .arg(program::pinned_flag())
         .subcommand(Command::new(ECHO).hide(true))
+        .subcommand(
+            Command::new(RELAY)
+                .hide(true)
+                .arg(Arg::new("to").required(true).value_parser(value_parser!(SocketAddr))),
+        )
         .subcommand(stalls::ticker_command())
 }
 
@@ -103,6 +116,8 @@ pub struct Plan {
     pub rate_per_s: f64,
     /// The same for a leader that is busy, whose calls take more of the time and its waking less.
     pub busy_rate_per_s: f64,
+    /// Calls in flight at each host in the closed loop of all hosts.
+    pub in_flight: u32,
     /// Hosts to kill.
     pub kills: u32,
     /// Hosts to stop.
@@ -137,6 +152,7 @@ impl Plan {
             warmup: Duration::from_millis(if quick { 100 } else { 500 }),
             rate_per_s: f64::from(if quick { 2000 } else { number("rate").max(1) }),
             busy_rate_per_s: f64::from(if quick { 4000 } else { number("busy-rate").max(1) }),
+            in_flight: number("in-flight").max(1),
             kills: of("kills"),
             suspensions: of("suspensions"),
             rolling_restarts: of("rolling-restarts"),
@@ -155,6 +171,7 @@ impl Plan {
             ("repeats", self.repeats.to_string()),
             ("measured time", format!("{:?}", self.duration)),
             ("fixed rates", format!("{}, {} calls/s", self.rate_per_s, self.busy_rate_per_s)),
+            ("in flight, closed loop", format!("{} calls a host", self.in_flight)),
             ("kills, suspensions", format!("{}, {}", self.kills, self.suspensions)),
             ("cores", program::cores().to_string()),
         ]
@@ -165,6 +182,9 @@ fn main() -> ExitCode {
     let matches = command().get_matches();
     let result = match matches.subcommand() {
         Some((ECHO, _)) => echo::serve(),
+        Some((RELAY, arguments)) => {
+            relay::serve(*arguments.get_one::<SocketAddr>("to").expect("it is required"))
+        }
         Some((stalls::TICKER, arguments)) => {
             stalls::print_ticks(arguments);
             Ok(())
@@ -180,7 +200,10 @@ fn run(matches: &ArgMatches) -> Result<(), String> {
     }
     let plan = Plan::new(matches)?;
     let mut samples = table::Samples {
-        one_leader: [plan.rate_per_s, plan.busy_rate_per_s].map(table::OneLeader::at).into(),
+        one_leader: vec![
+            table::OneLeader::stated_at(plan.rate_per_s),
+            table::OneLeader::judged_at(plan.busy_rate_per_s),
+        ],
         ..table::Samples::default()
     };
     for repeat in 1..=plan.repeats {

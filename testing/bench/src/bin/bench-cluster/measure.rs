@@ -1,7 +1,7 @@
 //! Processor time of the servers for a call: with and without copies, at the leader and elsewhere.
 
 use crate::table::Samples;
-use crate::{Figure, Plan, half_load};
+use crate::{Figure, Plan, forwarding, half_load};
 use lockstep_base::random::SeededRandom;
 use lockstep_bench::cluster::watch::read_routing;
 use lockstep_bench::cluster::{ClusterProcesses, ClusterShape};
@@ -12,7 +12,8 @@ use lockstep_client::{ConnectOptions, Connection, ParameterWriter, Response, Rou
 use lockstep_types::{ParameterSet, PartitionId};
 use lockstep_workloads::voter::CONTESTANTS;
 
-/// Calls in flight on each connection of a closed loop, and writes of a batch of Redis.
+/// Calls in flight on each connection of a closed loop, but for that of all hosts, and writes of a
+/// batch of Redis.
 pub const PIPELINE: usize = 32;
 /// Connections of a closed loop.
 pub const CONNECTIONS: usize = 6;
@@ -153,6 +154,9 @@ fn one_leader(plan: &Plan, samples: &mut Samples) -> Result<(), String> {
         let copied = voter(plan, &shape(plan, 2, 1, 1), Aim::Any, Some(at.rate_per_s))?;
         at.leader_cpu_us.push(copied[0]);
         at.follower_cpu_us.push(copied[1]);
+        let (answers, forwards) = forwarding::cpu_us(plan, at.rate_per_s)?;
+        at.answering_cpu_us.push(answers);
+        at.forwarding_cpu_us.push(forwards);
     }
     Ok(())
 }
@@ -160,7 +164,9 @@ fn one_leader(plan: &Plan, samples: &mut Samples) -> Result<(), String> {
 fn all_hosts(plan: &Plan, samples: &mut Samples) -> Result<(), String> {
     let mut most_per_s = 0.0;
     for (kfactor, into) in [(0, &mut samples.spread_k0_us), (1, &mut samples.spread_k1_us)] {
-        let voter = Voter::start(plan, &spread(plan, kfactor), Aim::Leader, None)?;
+        let shape = spread(plan, kfactor);
+        let mut voter = Voter::start(plan, &shape, Aim::Leader, None)?;
+        voter.options.pipeline = (plan.in_flight * shape.hosts) as usize / CONNECTIONS;
         let (measured, spread) = voter.run()?;
         into.push(spread.iter().sum());
         most_per_s = measured.transactions as f64 / measured.duration.as_secs_f64();
