@@ -2,10 +2,10 @@
 //! do nothing but the protocol, on the same core and at the same rate; and that of the same
 //! cluster without copies.
 //!
-//! Half of the load is a rate at which the servers use half of their core, or a little more: the
-//! fixed rate. Half of the calls that they answer in a closed loop is a figure beside it, and no
-//! half load: it takes three quarters of their core and more, since calls that come a few at a time
-//! cost more than those of a closed loop (docs/decisions/2026-11-28-half-load.md).
+//! Half of the load is a rate at which the servers use half of their core, or a little more. Half
+//! of the calls that they answer in a closed loop is a figure beside it, and no half load: it takes
+//! three quarters of their core and more, since calls that come a few at a time cost more than
+//! those of a closed loop (docs/decisions/2026-11-28-half-load.md).
 //!
 //! Three processes that share a core feel each time that the machine takes it away. A ticker on
 //! either core tells when that happened; calls that were due about such a time are set aside, see
@@ -108,14 +108,14 @@ impl Tail {
     }
 }
 
-/// Measures once at half of the load and at the fixed rate. A call that found too many in flight
-/// counts from when it was due.
+/// Measures once at half of the closed loop's calls and at half of the load. A call that found too
+/// many in flight counts from when it was due.
 ///
 /// # Errors
 /// A server does not start or fails.
 pub fn p99(plan: &Plan, half_per_s: f64, samples: &mut Samples) -> Result<(), String> {
     samples.half_load.push(at_rate(plan, half_per_s)?);
-    samples.fixed_rate.push(at_rate(plan, plan.rate_per_s)?);
+    samples.half_busy.push(at_rate(plan, plan.half_rate_per_s)?);
     Ok(())
 }
 

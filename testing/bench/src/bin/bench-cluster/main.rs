@@ -75,10 +75,11 @@ fn command() -> Command {
         .arg(number("seconds", "2", "Measured time of one figure"))
         .arg(number("rate", "20000", "Calls per second of the figures at a fixed rate"))
         .arg(number("busy-rate", "250000", "The same for a leader that uses half of its core"))
+        .arg(number("in-flight", "1000", "Calls in flight at each host in closed loops"))
         .arg(number(
-            "in-flight",
-            "1000",
-            "Calls in flight at each host in the closed loop of all hosts",
+            "half-rate",
+            "25000",
+            "Calls per second that take half of the core of the hosts",
         ))
         .arg(number("kills", "5", "Hosts that are killed, each in a cluster of its own"))
         .arg(number("suspensions", "3", "Hosts that are stopped by SIGSTOP, in the same way"))
@@ -116,7 +117,9 @@ pub struct Plan {
     pub rate_per_s: f64,
     /// The same for a leader that is busy, whose calls take more of the time and its waking less.
     pub busy_rate_per_s: f64,
-    /// Calls in flight at each host in the closed loop of all hosts.
+    /// Calls per second that take half of the core of three hosts with copies.
+    pub half_rate_per_s: f64,
+    /// Calls in flight at each host in closed loops.
     pub in_flight: u32,
     /// Hosts to kill.
     pub kills: u32,
@@ -152,6 +155,7 @@ impl Plan {
             warmup: Duration::from_millis(if quick { 100 } else { 500 }),
             rate_per_s: f64::from(if quick { 2000 } else { number("rate").max(1) }),
             busy_rate_per_s: f64::from(if quick { 4000 } else { number("busy-rate").max(1) }),
+            half_rate_per_s: f64::from(if quick { 2000 } else { number("half-rate").max(1) }),
             in_flight: number("in-flight").max(1),
             kills: of("kills"),
             suspensions: of("suspensions"),

@@ -12,8 +12,8 @@ use lockstep_client::{ConnectOptions, Connection, ParameterWriter, Response, Rou
 use lockstep_types::{ParameterSet, PartitionId};
 use lockstep_workloads::voter::CONTESTANTS;
 
-/// Calls in flight on each connection of a closed loop, but for that of all hosts, and writes of a
-/// batch of Redis.
+/// Calls in flight on each connection of writes that are compared with those of Redis, and writes
+/// of its batches.
 pub const PIPELINE: usize = 32;
 /// Connections of a closed loop.
 pub const CONNECTIONS: usize = 6;
@@ -138,8 +138,8 @@ pub fn all(plan: &Plan, samples: &mut Samples) -> Result<(), String> {
     }
     if plan.has(Figure::OtherHost) {
         let two = shape(plan, 2, 0, 2);
-        samples.to_leader_us.push(voter(plan, &two, Aim::Leader, None)?.iter().sum());
-        samples.to_other_us.push(voter(plan, &two, Aim::Other, None)?.iter().sum());
+        samples.to_leader_us.push(closed_loop(plan, &two, Aim::Leader)?.1.iter().sum());
+        samples.to_other_us.push(closed_loop(plan, &two, Aim::Other)?.1.iter().sum());
     }
     if plan.has(Figure::Write) {
         samples.write_cpu_us.push(writes(plan)?);
@@ -165,9 +165,7 @@ fn all_hosts(plan: &Plan, samples: &mut Samples) -> Result<(), String> {
     let mut most_per_s = 0.0;
     for (kfactor, into) in [(0, &mut samples.spread_k0_us), (1, &mut samples.spread_k1_us)] {
         let shape = spread(plan, kfactor);
-        let mut voter = Voter::start(plan, &shape, Aim::Leader, None)?;
-        voter.options.pipeline = (plan.in_flight * shape.hosts) as usize / CONNECTIONS;
-        let (measured, spread) = voter.run()?;
+        let (measured, spread) = closed_loop(plan, &shape, Aim::Leader)?;
         into.push(spread.iter().sum());
         most_per_s = measured.transactions as f64 / measured.duration.as_secs_f64();
     }
@@ -181,6 +179,17 @@ fn all_hosts(plan: &Plan, samples: &mut Samples) -> Result<(), String> {
         half_load::p99(plan, most_per_s / 2.0, samples)?;
     }
     Ok(())
+}
+
+/// A closed loop with the calls in flight at each host that the plan says.
+fn closed_loop(
+    plan: &Plan,
+    shape: &ClusterShape,
+    aim: Aim,
+) -> Result<(Measured, Vec<f64>), String> {
+    let mut voter = Voter::start(plan, shape, aim, None)?;
+    voter.options.pipeline = (plan.in_flight * shape.hosts) as usize / CONNECTIONS;
+    voter.run()
 }
 
 /// Three hosts of which each leads a partition.

@@ -86,8 +86,8 @@ pub struct Samples {
     pub to_other_us: Vec<f64>,
     /// Latency at half of the calls per second that three hosts with K = 1 answer in a closed loop.
     pub half_load: Vec<AtRate>,
-    /// And at the fixed rate, which takes half of their core.
-    pub fixed_rate: Vec<AtRate>,
+    /// And at the rate that takes half of their core.
+    pub half_busy: Vec<AtRate>,
     /// For a write of a row with one copy.
     pub write_cpu_us: Vec<f64>,
     /// The same of Redis.
@@ -278,7 +278,7 @@ impl Samples {
             ));
         }
         for (what, runs, is_judged) in [
-            ("p99 at half load, K = 1 / echo processes", &self.fixed_rate, true),
+            ("p99 at half load, K = 1 / echo processes", &self.half_busy, true),
             ("the same at half of the closed loop's calls/s", &self.half_load, false),
         ] {
             rows.extend(tail_row(what, runs, is_judged));
@@ -309,7 +309,7 @@ impl Samples {
             "spread_k0_us": self.spread_k0_us, "spread_k1_us": self.spread_k1_us,
             "rated_k0_us": self.rated_k0_us, "rated_k1_us": self.rated_k1_us,
             "to_leader_us": self.to_leader_us, "to_other_us": self.to_other_us,
-            "half_load": runs(&self.half_load), "fixed_rate": runs(&self.fixed_rate),
+            "half_load": runs(&self.half_load), "half_busy": runs(&self.half_busy),
             "write_cpu_us": self.write_cpu_us, "redis_cpu_us": self.redis_cpu_us,
             "postgres_cpu_us": self.postgres_cpu_us,
             "ping_us": self.ping_us, "idle_k0_us": self.idle_k0_us, "idle_k1_us": self.idle_k1_us,
