@@ -298,6 +298,36 @@ fn k_is_changed_while_the_hosts_serve() {
 }
 
 #[test]
+fn a_copy_is_moved_to_another_host_while_the_hosts_serve() {
+    // Hosts keep one copy each, and have two to move.
+    let hosts = Cluster::new(3, &COPIES.replace("--sites 1", "--sites 2")).start();
+    let admin = |what: &[&str]| {
+        let server = hosts[1].admin();
+        lockstep(&[&["admin", "cluster"], what, &["--server", &server]].concat(), "")
+    };
+    // Sites that are full take no copy, so each partition gives one up first.
+    assert!(admin(&["kfactor", "0"]).status.success());
+    let leader_of_0 = |it: &serde_json::Value| it["partitions"][0]["leader"].as_u64();
+    until(&hosts[1], "copies are given up", |it| {
+        let mut partitions = it["partitions"].as_array().expect("a list").iter();
+        partitions.all(|it| it["followers"].as_array().is_some_and(Vec::is_empty))
+    });
+    let from = leader_of_0(&shown(&hosts[1])).expect("it has a leader");
+    let to = (from + 1) % 3;
+    let moved = |from: u64, to: u64| {
+        let (from, to) = (from.to_string(), to.to_string());
+        admin(&["move-copy", "--partition", "0", "--from", &from, "--to", &to])
+    };
+    let refused = moved(to, from);
+    let missing = format!("host {to} has no copy of partition 0");
+    assert!(!refused.status.success(), "{}", text(&refused.stdout));
+    assert!(text(&refused.stderr).to_lowercase().contains(&missing), "{}", text(&refused.stderr));
+    let done = moved(from, to);
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    until(&hosts[2], "the copy is moved", |it| leader_of_0(it) == Some(to));
+}
+
+#[test]
 fn a_host_that_stood_still_finds_itself_out_and_serves_nothing() {
     let stays = format!("{COPIES} --option rejoin_after_ms=0");
     let hosts = Cluster::new(3, &stays).start();
