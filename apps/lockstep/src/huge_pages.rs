@@ -31,8 +31,9 @@ pub fn take() {
     let given = std::env::var_os(TUNABLES).unwrap_or_default();
     let starts = std::env::var(STARTS).ok().and_then(|starts| starts.parse().ok()).unwrap_or(0);
     let offer = std::fs::read_to_string(OFFER).unwrap_or_default();
+    let is_ours = starts > 0 && is_asked_for(&given, &offer);
     let tunables = match starts {
-        0 => wanted(&given, &offer),
+        _ if !is_ours => wanted(&given, &offer),
         _ if is_followed(&std::fs::read_to_string(PARTS).unwrap_or_default()) => None,
         STARTS_MAX.. => {
             tracing::warn!("memory stays in small pages: {TUNABLES} is not followed");
@@ -51,6 +52,11 @@ pub fn take() {
     // It comes back only when the program cannot be started, as when its file was replaced.
     let error = command.exec();
     tracing::warn!("memory stays in small pages: {error}");
+}
+
+/// Whether the settings ask for huge pages, and the system gives them to who asks.
+fn is_asked_for(given: &OsString, offer: &str) -> bool {
+    given.to_string_lossy().contains(&format!("{SETTING}=1")) && offer.contains("[madvise]")
 }
 
 /// Whether the allocator has asked for huge pages: it does so for its heap, which grows by the
@@ -95,7 +101,12 @@ mod tests {
         assert_eq!(wanted("", "[always] madvise never\n"), None);
         assert_eq!(wanted("", "always madvise [never]\n"), None);
         assert_eq!(wanted("", ""), None);
+        // A process that inherits the count of starts, but not the setting, starts no more often.
+        let is_asked_for = |given: &str, offer| is_asked_for(&OsString::from(given), offer);
+        assert!(is_asked_for(both, offered) && !is_asked_for("glibc.malloc.hugetlb=0", offered));
+        assert!(!is_asked_for("", offered) && !is_asked_for(both, "always madvise [never]\n"));
     }
+
     #[test]
     fn the_heap_says_whether_huge_pages_were_asked_for() {
         let parts = |of_heap: &str, of_others: &str| {
