@@ -175,6 +175,7 @@ impl Plan {
             ("repeats", self.repeats.to_string()),
             ("measured time", format!("{:?}", self.duration)),
             ("fixed rates", format!("{}, {} calls/s", self.rate_per_s, self.busy_rate_per_s)),
+            ("half load", format!("{} calls/s", self.half_rate_per_s)),
             ("in flight, closed loop", format!("{} calls a host", self.in_flight)),
             ("kills, suspensions", format!("{}, {}", self.kills, self.suspensions)),
             ("cores", program::cores().to_string()),

@@ -188,7 +188,7 @@ fn closed_loop(
     aim: Aim,
 ) -> Result<(Measured, Vec<f64>), String> {
     let mut voter = Voter::start(plan, shape, aim, None)?;
-    voter.options.pipeline = (plan.in_flight * shape.hosts) as usize / CONNECTIONS;
+    voter.options.pipeline = ((plan.in_flight * shape.hosts) as usize / CONNECTIONS).max(1);
     voter.run()
 }
 
