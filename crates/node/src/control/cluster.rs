@@ -3,10 +3,11 @@
 //! procedures on to it, wherever they come in. It has every host prepare a change of the catalog
 //! before the transaction begins that makes it, and asks every host for what only that one knows.
 
+use super::members::is_of_any_host;
 use super::merged::{merge_removed, merge_scans, read_tables};
 use super::own_calls::LENGTH_BYTES;
 use super::system::text_parameter;
-use super::{Control, SystemCall, members};
+use super::{Control, SystemCall};
 use crate::catalog::HostCatalog;
 use crate::codec::Received;
 use crate::message::{
@@ -104,7 +105,7 @@ impl Control {
     pub(super) fn route_call(&mut self, origin: Origin, admin: bool, body: Arc<[u8]>) {
         let placement = self.facts.placement();
         let is_for_each = OwnCall::of(origin.connection) == Some(OwnCall::EachHost);
-        if is_for_each || is_of_any_host(&body) {
+        if is_for_each || is_call_of_any_host(&body) {
             return self.call(SystemCall { origin, admin, body, time_limit: None });
         }
         if let Err(failure) = self.facts.intake.check_majority() {
@@ -405,12 +406,8 @@ fn is_expected(answer: &ForwardedAnswer) -> bool {
     made_by.is_some_and(|made_by| !matches!(made_by, OwnCall::Load | OwnCall::Procedure))
 }
 
-/// Whether a call is answered by the host that it comes in at, whatever the others do.
-fn is_of_any_host(body: &[u8]) -> bool {
-    let Ok(invocation) = Invocation::decode(body) else { return false };
-    invocation.procedure.eq_ignore_ascii_case("@SystemInformation")
-        && text_parameter(&invocation, 0)
-            .is_some_and(|selector| selector.eq_ignore_ascii_case(members::SELECTOR))
+fn is_call_of_any_host(body: &[u8]) -> bool {
+    Invocation::decode(body).is_ok_and(|invocation| is_of_any_host(&invocation))
 }
 
 fn merge_of_call(body: &[u8]) -> Option<Merge> {

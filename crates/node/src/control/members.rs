@@ -2,14 +2,23 @@
 //! included, and who leads and follows which partition in which epoch. Any host answers it by
 //! itself, also one that is not connected with the others.
 
+use super::system::text_parameter;
 use crate::shard::HostFacts;
 use lockstep_cluster::{HostRecord, HostState};
 use lockstep_host::placement::Placement;
 use lockstep_types::{Datum, HostId, PartitionId, SqlType, TableBuilder, TableSchema};
+use lockstep_wire_volt::Invocation;
 use std::sync::Arc;
 
 /// What selects it.
 pub(super) const SELECTOR: &str = "CLUSTER";
+
+/// Whether a call is answered by the host that it comes in at, whatever becomes of the others.
+pub(crate) fn is_of_any_host(invocation: &Invocation<'_>) -> bool {
+    invocation.procedure.eq_ignore_ascii_case("@SystemInformation")
+        && text_parameter(invocation, 0)
+            .is_some_and(|selector| selector.eq_ignore_ascii_case(SELECTOR))
+}
 
 /// The state of a partition that nobody leads, and of a cluster with one.
 const UNAVAILABLE: &str = "unavailable";

@@ -20,7 +20,7 @@ mod lead;
 mod lead_move;
 mod load;
 mod logging;
-mod members;
+pub(crate) mod members;
 mod merged;
 mod moves;
 pub(crate) mod operations;

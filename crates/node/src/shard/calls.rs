@@ -6,6 +6,7 @@ use super::{HeldCall, KeptAnswer, Shard, Slot};
 use crate::catalog::HostProcedure;
 use crate::clock;
 use crate::connection::ConnectionKey;
+use crate::control::members::is_of_any_host;
 use crate::control::system::write_ping;
 use crate::execution::run_invocation;
 use crate::intake::Changes;
@@ -338,7 +339,11 @@ impl Shard {
             // The control thread answers for those that there are not, too.
             _ => {
                 let admin = self.connections.get(origin.connection).is_some_and(|c| c.admin);
-                let origin = self.count_outstanding(origin, HEAVY_WEIGHT, At::Anywhere);
+                let at = match is_of_any_host(invocation) {
+                    true => At::Host(self.facts.host),
+                    false => At::Anywhere,
+                };
+                let origin = self.count_outstanding(origin, HEAVY_WEIGHT, at);
                 let request = ControlRequest::Call { origin, admin, body: body.into() };
                 let control = self.control_thread();
                 self.outbox.send(control, Envelope::Control(Box::new(request)));

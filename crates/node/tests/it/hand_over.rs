@@ -29,19 +29,10 @@ pub(crate) fn cluster(kfactor: u8, options: &[&str]) -> Vec<Server> {
 }
 
 /// By partition, its leader and its followers, as a host shows them.
-pub(crate) fn partitions(peer: &mut Peer) -> Vec<(i64, Vec<i64>)> {
-    let mut placed = Vec::new();
-    eventually("a host shows the partitions", || {
-        placed = partitions_of(peer);
-        !placed.is_empty()
-    });
-    placed
-}
-
-/// The same, or nothing while a host is lost.
 pub(crate) fn partitions_of(peer: &mut Peer) -> Vec<(i64, Vec<i64>)> {
-    let rows = peer.call("@SystemInformation", &[Text("CLUSTER")]).rows;
-    let Some(table) = rows.split(';').nth(2) else { return Vec::new() };
+    let answer = peer.call("@SystemInformation", &[Text("CLUSTER")]);
+    assert_eq!(answer.status, 1, "{}", answer.text);
+    let table = answer.rows.split(';').nth(2).expect("three tables");
     let host = |text: &str| text.parse().expect("hosts have numbers");
     let partition = |line: &str| {
         let cells: Vec<&str> = line.split(',').collect();
@@ -146,7 +137,7 @@ fn leaders_move_while_calls_run_and_none_fails_or_is_lost() {
             (answer.status, answer.text)
         });
         for round in 0..6 {
-            for (partition, (leader, followers)) in (0..).zip(partitions(&mut admin)) {
+            for (partition, (leader, followers)) in (0..).zip(partitions_of(&mut admin)) {
                 let to = followers[round % followers.len()];
                 load.go_on();
                 let began = Instant::now();
@@ -167,7 +158,7 @@ fn leaders_move_while_calls_run_and_none_fails_or_is_lost() {
         assert_eq!(admin.run("SELECT SUM(n) FROM t"), expected.to_string());
         assert_eq!(admin.run("SELECT n FROM r"), (all.calls / 2).to_string());
         // What was moved has its copies, which lead when their host is lost.
-        let leads = partitions(&mut admin);
+        let leads = partitions_of(&mut admin);
         assert!(leads.iter().all(|(_, followers)| followers.len() == usize::from(kfactor)));
     }
 }
@@ -176,7 +167,7 @@ fn leaders_move_while_calls_run_and_none_fails_or_is_lost() {
 fn a_move_that_cannot_be_is_refused_and_says_why() {
     let servers = cluster(1, &[]);
     let mut admin = Peer::login(servers[1].admin_address());
-    let placed = partitions(&mut admin);
+    let placed = partitions_of(&mut admin);
     let (leader, followers) = placed[0].clone();
     let other = (0..3).find(|host| *host != leader && !followers.contains(host)).expect("K = 1");
     let mut refused = |partition, host| {
@@ -196,7 +187,7 @@ fn a_move_that_cannot_be_is_refused_and_says_why() {
     let mut client = Peer::login(servers[1].client_address());
     let answer = client.call("@MigratePartitionLeader", &[Int(0), Int(followers[0])]);
     assert!(answer.status != 1 && answer.text.contains("not available to this client"));
-    assert_eq!(partitions(&mut admin), placed, "nothing has happened");
+    assert_eq!(partitions_of(&mut admin), placed, "nothing has happened");
 }
 
 #[test]
@@ -207,14 +198,14 @@ fn a_host_whose_leaders_have_moved_leads_nothing_and_its_loss_costs_no_partition
     schema(&mut admin);
     let answer = admin.call("@PrepareStopNode", &[Int(2)]);
     assert_eq!(answer.status, 1, "{answer:?}");
-    assert!(partitions(&mut admin).iter().all(|(leader, _)| *leader != 2));
+    assert!(partitions_of(&mut admin).iter().all(|(leader, _)| *leader != 2));
     drop(servers[2].take());
     for id in 0..ROWS {
         // Nothing is led there: no call is in progress there whose outcome nobody knows.
         assert_eq!(admin.call("bump", &[Int(id)]).status, 1);
     }
     assert_eq!(admin.run("SELECT SUM(n) FROM t"), ROWS.to_string());
-    assert!(partitions(&mut admin).iter().all(|(_, followers)| !followers.contains(&2)));
+    assert!(partitions_of(&mut admin).iter().all(|(_, followers)| !followers.contains(&2)));
 }
 
 /// Leaders move, and the host that leads or the one that is to lead is lost in the middle.
@@ -274,7 +265,7 @@ fn a_leader_stays_where_a_transaction_takes_longer_than_a_move_may() {
     for id in 2..500 {
         assert_eq!(admin.call("R.insert", &[Int(id), Int(0)]).status, 1);
     }
-    let placed = partitions(&mut admin);
+    let placed = partitions_of(&mut admin);
     let load = Arc::new(Load::default());
     let slow = run_calls(servers[1].client_address(), &load, |peer, _| {
         let answer = peer.sql("SELECT COUNT(*) FROM t, r a, r b WHERE t.n + a.n + b.n < 0");
@@ -282,7 +273,7 @@ fn a_leader_stays_where_a_transaction_takes_longer_than_a_move_may() {
     });
     let (mut refused, mut before) = (String::new(), 0);
     eventually("a move takes too long", || {
-        let leader = partitions(&mut admin)[0].0;
+        let leader = partitions_of(&mut admin)[0].0;
         let to = if leader == placed[0].0 { placed[0].1[0] } else { placed[0].0 };
         before = epoch_of_first(&mut admin);
         let answer = admin.call("@MigratePartitionLeader", &[Int(0), Int(to)]);
@@ -307,7 +298,7 @@ fn a_leader_stays_where_a_transaction_takes_longer_than_a_move_may() {
 fn more_calls_than_may_wait_for_leaders_are_refused_by_name() {
     let servers = cluster(1, &["max_waiting_moves=1"]);
     let mut admin = Peer::login(servers[0].admin_address());
-    let placed = partitions(&mut admin);
+    let placed = partitions_of(&mut admin);
     let load = Arc::new(Load::default());
     let movers: Vec<JoinHandle<Seen>> = [0, 1]
         .map(|partition: i64| {

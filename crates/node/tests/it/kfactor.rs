@@ -35,7 +35,7 @@ fn change_k(server: &Option<Server>, k: i64) -> Answer {
 fn await_followers(peer: &mut Peer, count: usize) {
     eventually("all copies are in sync", || {
         let placed = partitions_of(peer);
-        !placed.is_empty() && placed.iter().all(|(_, followers)| followers.len() == count)
+        placed.iter().all(|(_, followers)| followers.len() == count)
     });
 }
 

@@ -1,7 +1,7 @@
 //! Hosts of one process with copies of partitions: how their cluster is formed, and what it is
 //! after the loss of a host.
 
-use crate::support::{Answer, Peer, configuration, eventually};
+use crate::support::{Answer, Peer, call_frame, configuration, eventually, parameters};
 use lockstep_node::{Server, local_cluster};
 use lockstep_types::Datum::{Int, Text};
 
@@ -13,8 +13,8 @@ const SLOW: [&str; 4] = [
     "lease_ms=1000",
 ];
 
-/// The status of a call that was in progress when a host was lost.
-const OUTCOME_UNKNOWN: i8 = -7;
+/// Calls that are sent before the first of their answers is read.
+const IN_FLIGHT: i64 = 200;
 
 /// Starts a cluster with two copies of each partition, with a client at each host.
 fn cluster(hosts: u32) -> (Vec<Server>, Vec<Peer>) {
@@ -27,12 +27,7 @@ fn cluster(hosts: u32) -> (Vec<Server>, Vec<Peer>) {
 
 /// The tables of the cluster, its hosts and its partitions, as a host shows them: lines of values.
 fn shown(peer: &mut Peer) -> [Vec<Vec<String>>; 3] {
-    let mut answer = peer.call("@SystemInformation", &[Text("CLUSTER")]);
-    while answer.status == OUTCOME_UNKNOWN {
-        // A host was lost meanwhile.
-        answer = peer.call("@SystemInformation", &[Text("CLUSTER")]);
-    }
-    let Answer { status, text, rows, .. } = answer;
+    let Answer { status, text, rows, .. } = peer.call("@SystemInformation", &[Text("CLUSTER")]);
     assert_eq!((status, text.as_str()), (1, ""));
     let values = |line: &str| {
         // A list of followers has commas, too: one host is the most here.
@@ -120,6 +115,26 @@ fn a_lost_host_is_a_new_epoch_in_which_others_lead_its_partitions() {
         assert!(!overview.lines().any(|row| row.starts_with("2,")), "{overview}");
         assert_eq!(peer.call("@PingPartitions", &[Int(1)]).status, 1);
     }
+}
+
+#[test]
+fn a_host_shows_its_cluster_also_at_the_moment_when_another_is_lost() {
+    let (mut servers, mut peers) = cluster(3);
+    let lost = (servers.pop(), peers.pop());
+    let end = std::thread::spawn(move || drop(lost));
+    let selector = parameters(&[Text("CLUSTER")]);
+    let frame = |handle| call_frame("@SystemInformation", handle, &selector);
+    let frames: Vec<u8> = (0..IN_FLIGHT).flat_map(frame).collect();
+    for peer in &mut peers {
+        eventually("host 2 is lost", || {
+            peer.send(&frames);
+            let answers: Vec<Answer> = (0..IN_FLIGHT).map(|_| peer.answer()).collect();
+            let failed = answers.iter().find(|answer| answer.status != 1);
+            assert!(failed.is_none(), "{failed:?}");
+            states(peer) == ["up", "up", "down"]
+        });
+    }
+    end.join().expect("the host stops");
 }
 
 #[test]

@@ -44,6 +44,7 @@ fn login(servers: &[Option<Server>], host: usize) -> Peer {
 /// By partition, the hosts with a copy, the leader first; and by host, its group as it is shown.
 fn placed(peer: &mut Peer) -> (Vec<Vec<usize>>, Vec<String>) {
     let answer = peer.call("@SystemInformation", &[Text("CLUSTER")]);
+    assert_eq!(answer.status, 1, "{}", answer.text);
     let tables: Vec<&str> = answer.rows.split(';').collect();
     let columns = |table: &str| -> Vec<Vec<String>> {
         table.lines().map(|line| line.split(',').map(str::to_string).collect()).collect()

@@ -43,7 +43,7 @@ impl Hosts {
         let mut peer = Peer::login(self.client(by));
         eventually("all copies are in sync", || {
             let placed = partitions_of(&mut peer);
-            !placed.is_empty() && placed.iter().all(|(_, followers)| followers.len() == kfactor)
+            placed.iter().all(|(_, followers)| followers.len() == kfactor)
         });
     }
 

@@ -119,7 +119,7 @@ impl Hosts {
         let mut peer = self.peer(by);
         eventually("all copies are in sync", || {
             let placed = partitions_of(&mut peer);
-            !placed.is_empty() && placed.iter().all(|(_, followers)| followers.len() == 1)
+            placed.iter().all(|(_, followers)| followers.len() == 1)
         });
     }
 }

@@ -1,6 +1,6 @@
 //! One host of a cluster is stopped by an administrator while the others go on.
 
-use crate::hand_over::{Load, ROWS, Seen, cluster, partitions, run_calls, schema};
+use crate::hand_over::{Load, ROWS, Seen, cluster, partitions_of, run_calls, schema};
 use crate::support::{Peer, eventually};
 use lockstep_node::Server;
 use lockstep_types::Datum::{Int, Text};
@@ -63,10 +63,10 @@ fn stop_under_load(stopped: usize) {
         (answer.status, answer.text)
     });
     load.go_on();
-    assert!(partitions(&mut admin).iter().any(|(leader, _)| *leader == stopped as i64));
+    assert!(partitions_of(&mut admin).iter().any(|(leader, _)| *leader == stopped as i64));
     let answer = admin.call("@StopNode", &[Int(stopped as i64)]);
     assert_eq!(answer.status, 1, "{answer:?}");
-    assert!(partitions(&mut admin).iter().all(|(leader, _)| *leader != stopped as i64));
+    assert!(partitions_of(&mut admin).iter().all(|(leader, _)| *leader != stopped as i64));
     assert_eq!(stop_next(&mut servers, &stops), stopped);
     eventually("the others go on without it", || {
         let shown = admin.call("@SystemInformation", &[Text("CLUSTER")]).rows;
@@ -118,7 +118,7 @@ fn a_stop_that_loses_partitions_is_refused_by_their_names_and_can_be_forced() {
     let mut left = Vec::new();
     eventually("the others go on without it", || {
         let shown = admin.call("@SystemInformation", &[Text("CLUSTER")]).rows;
-        left = partitions(&mut admin);
+        left = partitions_of(&mut admin);
         shown.contains("down")
     });
     let only_at =

@@ -28,9 +28,6 @@ const SLOW: [&str; 4] = [
 /// The same, with a start that ends soon where other members are refused.
 const SHORT: [&str; 4] = [SLOW[0], SLOW[1], SLOW[2], "cluster_start_timeout_ms=8000"];
 
-/// The status of a call that was in progress when a host was lost.
-const OUTCOME_UNKNOWN: i8 = -7;
-
 fn options(given: &[&str]) -> Options {
     let mut options = Options::default();
     given.iter().for_each(|option| options.set(option).expect("an option within its range"));
@@ -129,10 +126,7 @@ fn new_disks() -> Vec<MemoryDisk> {
 
 /// The state of the cluster, and by member its state and its role, as a host shows them.
 fn shown(peer: &mut Peer) -> (String, Vec<[String; 2]>) {
-    let mut answer = peer.call("@SystemInformation", &[Text("CLUSTER")]);
-    while answer.status == OUTCOME_UNKNOWN {
-        answer = peer.call("@SystemInformation", &[Text("CLUSTER")]);
-    }
+    let answer = peer.call("@SystemInformation", &[Text("CLUSTER")]);
     let mut tables = answer.rows.split(';');
     let (cluster, hosts) = (tables.next().unwrap_or(""), tables.next().unwrap_or(""));
     let cell = |line: &str, at: usize| line.split(',').nth(at).unwrap_or("").to_string();
