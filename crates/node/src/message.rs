@@ -559,6 +559,7 @@ impl Envelope {
     #[inline]
     pub fn prefetch(&self) {
         match self {
+            Envelope::Incoming(message) => prefetch::to_read(&**message),
             Envelope::OneRound(_, call) => {
                 prefetch::counts_to_write(call);
                 prefetch::to_read(&**call);
