@@ -2,7 +2,7 @@
 //! thread for the next ones: at tens of thousands a second an allocator takes more time with them
 //! than the messages themselves.
 
-use crate::message::HostMessage;
+use crate::host_message::HostMessage;
 use lockstep_base::prefetch;
 use lockstep_types::ThreadId;
 

@@ -2,12 +2,15 @@
 
 use crate::buffers::Buffers;
 use crate::codec::write_message;
+use crate::host_message::HostMessage;
 use crate::mailbox::Crossing;
 use crate::message::Envelope;
 use lockstep_host::follower::codec::CopyMessage;
 use lockstep_txn::replica::ToFollower;
 use lockstep_types::ThreadId;
 
+/// The most bytes of messages that travel together.
+const TOGETHER_BYTES: usize = 4096;
 /// The most bytes of a message beside what [`Envelope::carried_bytes`] counts, for most messages.
 const USUAL_BYTES: usize = 64;
 
@@ -25,6 +28,15 @@ impl Envelope {
             },
             _ => 0,
         }
+    }
+
+    /// Appends its byte form to a message for another host.
+    #[inline]
+    fn write_to(&self, message: &mut HostMessage) {
+        message.append(|bytes| {
+            let has_byte_form = write_message(bytes, self);
+            assert!(has_byte_form, "what goes to other hosts has a byte form");
+        });
     }
 
     /// Gives back the buffer of a message that goes on in another form.
@@ -45,11 +57,29 @@ impl Crossing for Envelope {
     fn to_other_host(self, to: ThreadId, spare: &mut Buffers) -> Envelope {
         // It is not to grow while it is written.
         let mut message = spare.message(to, USUAL_BYTES + self.carried_bytes());
-        let has_byte_form = write_message(&mut message.bytes, &self);
-        assert!(has_byte_form, "what goes to other hosts has a byte form");
         message.is_urgent = self.is_urgent();
         message.epoch = self.goes_on().then_some(0);
+        self.write_to(&mut message);
         self.give_back(spare);
         Envelope::Outgoing(message)
+    }
+
+    #[inline]
+    fn takes_along(&self, other: &Envelope) -> bool {
+        let Envelope::Outgoing(message) = self else { return false };
+        let bytes = message.bytes.len() + USUAL_BYTES + other.carried_bytes();
+        bytes <= TOGETHER_BYTES
+            && message.is_urgent == other.is_urgent()
+            && message.epoch.is_some() == other.goes_on()
+    }
+
+    #[inline(never)]
+    fn take_along(&mut self, other: Envelope, spare: &mut Buffers) {
+        let Envelope::Outgoing(message) = self else {
+            unreachable!("only what goes to other hosts takes others along")
+        };
+        message.bytes.reserve(USUAL_BYTES + other.carried_bytes());
+        other.write_to(message);
+        other.give_back(spare);
     }
 }

@@ -18,6 +18,7 @@ mod control;
 mod crossing;
 pub mod embedded;
 mod execution;
+pub mod host_message;
 pub mod inner_load;
 pub mod intake;
 mod json;

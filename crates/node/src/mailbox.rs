@@ -10,7 +10,9 @@
 //! bounded by what is already in flight.
 //!
 //! What goes to a thread of another host is put into its byte form by the sender and goes to the
-//! thread of the links, which hands it over ([`crate::links`]).
+//! thread of the links, which hands it over ([`crate::links`]). Messages that are not urgent and go
+//! to the same thread of another host travel together: they stay with the sender until they are
+//! enough, or until its round ends.
 
 use lockstep_base::ring::{Consumer, Producer, ring};
 use lockstep_types::{HostId, ThreadId};
@@ -84,7 +86,17 @@ pub trait Crossing: Send + Sized {
 
     /// The message for the thread of the links, which brings it to a thread of another host.
     fn to_other_host(self, to: ThreadId, spare: &mut Self::Spare) -> Self;
+
+    /// Whether this message for the thread of the links can bring another one along, which goes to
+    /// the same thread.
+    fn takes_along(&self, other: &Self) -> bool;
+
+    /// It brings the other one along.
+    fn take_along(&mut self, other: Self, spare: &mut Self::Spare);
 }
+
+/// Threads of other hosts for which a sender keeps messages.
+const OPEN_MAX: usize = 32;
 
 /// The threads of a host, as its mailboxes know them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,6 +112,8 @@ pub struct Outbox<M: Crossing> {
     own: Own,
     /// Memory of messages that were sent and taken.
     pub spare: M::Spare,
+    /// By receiver, what goes to a thread of another host and may still bring more along.
+    open: Vec<(ThreadId, M)>,
     lanes: Vec<Option<Lane<M>>>,
     overflowing: usize,
     /// Urgent messages were sent and not shown yet.
@@ -182,7 +196,8 @@ pub fn mailboxes<M: Crossing>(
             let (lanes, urgent, bell) = (Vec::new(), Vec::new(), Arc::clone(bell));
             let inbox = Inbox { lanes, urgent, emptied: 0, bell };
             let spare = M::Spare::default();
-            (Outbox { own, spare, lanes: Vec::new(), overflowing: 0, unseen: false }, inbox)
+            let (lanes, open) = (Vec::new(), Vec::new());
+            (Outbox { own, spare, open, lanes, overflowing: 0, unseen: false }, inbox)
         })
         .collect();
     for from in 0..bells.len() {
@@ -215,29 +230,59 @@ impl<M: Crossing> Outbox<M> {
         (lane, &mut self.overflowing)
     }
 
-    /// The thread of this host to which a message goes, and its form there.
-    #[inline]
-    fn by_links(&mut self, to: ThreadId, message: M) -> (ThreadId, M) {
-        (self.own.links, message.to_other_host(to, &mut self.spare))
-    }
-
     /// Sends a message to another thread. It is seen at the latest after [`Outbox::flush`].
     #[inline]
     pub fn send(&mut self, to: ThreadId, message: M) {
         if to.host() != self.own.host {
-            let (links, message) = self.by_links(to, message);
-            return self.send(links, message);
+            return self.send_out(to, message);
         }
+        if !self.open.is_empty() && to == self.own.links {
+            // What is for the links themselves may be about what was sent before.
+            self.close();
+        }
+        self.send_here(to, message);
+    }
+
+    #[inline]
+    fn send_here(&mut self, to: ThreadId, message: M) {
         let (lane, overflowing) = self.lane(to);
         *overflowing += usize::from(lane.usual.put(message));
         lane.usual.producer.show();
     }
 
+    /// Sends a message that is not urgent to a thread of another host.
+    #[inline]
+    fn send_out(&mut self, to: ThreadId, message: M) {
+        match self.open.iter_mut().rfind(|(receiver, _)| *receiver == to) {
+            Some((_, open)) if open.takes_along(&message) => {
+                open.take_along(message, &mut self.spare);
+            }
+            Some((_, open)) => {
+                let full = std::mem::replace(open, message.to_other_host(to, &mut self.spare));
+                self.send_here(self.own.links, full);
+            }
+            None => {
+                if self.open.len() == OPEN_MAX {
+                    self.close();
+                }
+                self.open.push((to, message.to_other_host(to, &mut self.spare)));
+            }
+        }
+    }
+
+    /// What is for other hosts brings nothing more along: it goes to the thread of the links, which
+    /// is not woken. A sender whose round may take long from here calls it.
+    pub fn close(&mut self) {
+        let mut open = std::mem::take(&mut self.open);
+        open.drain(..).for_each(|(_, message)| self.send_here(self.own.links, message));
+        self.open = open;
+    }
+
     /// Sends a message that is not urgent and is seen with the urgent ones.
     pub fn send_beside_urgent(&mut self, to: ThreadId, message: M) {
         if to.host() != self.own.host {
-            let (links, message) = self.by_links(to, message);
-            return self.send_beside_urgent(links, message);
+            self.unseen = true;
+            return self.send_out(to, message);
         }
         let (lane, overflowing) = self.lane(to);
         *overflowing += usize::from(lane.usual.put(message));
@@ -250,8 +295,8 @@ impl<M: Crossing> Outbox<M> {
     #[inline]
     pub fn send_urgent(&mut self, to: ThreadId, message: M) {
         if to.host() != self.own.host {
-            let (links, message) = self.by_links(to, message);
-            return self.send_urgent(links, message);
+            let message = message.to_other_host(to, &mut self.spare);
+            return self.send_urgent(self.own.links, message);
         }
         let (lane, overflowing) = self.lane(to);
         *overflowing += usize::from(lane.urgent.put(message));
@@ -266,6 +311,7 @@ impl<M: Crossing> Outbox<M> {
         if !std::mem::take(&mut self.unseen) {
             return;
         }
+        self.close();
         for lane in self.lanes.iter_mut().flatten() {
             if std::mem::take(&mut lane.unseen) {
                 lane.usual.producer.show();
@@ -287,6 +333,7 @@ impl<M: Crossing> Outbox<M> {
     /// messages.
     pub fn flush_here(&mut self) -> bool {
         self.show_urgent();
+        self.close();
         let (links, mut has_links_messages) = (self.own.links.index(), false);
         for (number, lane) in self.lanes.iter_mut().enumerate() {
             let Some(lane) = lane else { continue };
@@ -319,6 +366,11 @@ impl<M: Crossing> Outbox<M> {
     /// True while some receiver lags: the sender takes no new work from outside.
     pub fn is_overflowing(&self) -> bool {
         self.overflowing > 0
+    }
+
+    /// True while a message is not on its way: the sender does not wait for long.
+    pub fn has_unsent(&self) -> bool {
+        self.is_overflowing() || !self.open.is_empty()
     }
 }
 
@@ -397,6 +449,16 @@ mod tests {
         fn to_other_host(self, to: ThreadId, (): &mut ()) -> u32 {
             self | u32::from(to.0) << 16
         }
+
+        /// Two numbers at the most, below 16.
+        fn takes_along(&self, other: &u32) -> bool {
+            self & 0xfff0 == 0 && *other < 16
+        }
+
+        /// The one before, in the next four bits.
+        fn take_along(&mut self, other: u32, (): &mut ()) {
+            *self = (*self & 0xffff_0000) | (*self & 15) << 4 | other;
+        }
     }
 
     #[test]
@@ -417,6 +479,35 @@ mod tests {
         assert_eq!((other_site.take(0), other_site.take(0)), (Some(5), None));
         assert_eq!((links.take(0), links.take(0)), (Some(0x0002_0006), None));
         assert_eq!(links.take_urgent(), Some(0x0300_0007));
+    }
+
+    #[test]
+    fn messages_to_the_same_thread_of_another_host_go_together_in_their_order() {
+        let polls: Vec<Poll> = (0..2).map(|_| Poll::new().expect("a poll")).collect();
+        let bell = |poll: &Poll| Bell::new(Waker::new(poll.registry(), Token(0)).expect("a waker"));
+        let bells: Vec<_> = polls.iter().map(bell).collect();
+        let own = Own { host: HostId(0), links: ThreadId(1) };
+        let mut boxes = mailboxes::<u32>(own, &bells, 256);
+        let (_, mut links) = boxes.pop().expect("two");
+        let (mut outbox, _) = boxes.pop().expect("two");
+        let mut taken = || std::iter::from_fn(|| links.take(0)).collect::<Vec<_>>();
+        let (first, second) = (ThreadId::at(HostId(1), 0), ThreadId::at(HostId(2), 0));
+        for (to, number) in [(first, 1), (second, 2), (first, 3), (first, 4), (second, 99)] {
+            outbox.send(to, number);
+        }
+        assert_eq!(taken(), [0x0100_0013, 0x0200_0002], "what takes nothing more along");
+        assert!(outbox.flush_here(), "the links have messages");
+        assert_eq!(taken(), [0x0100_0004, 0x0200_0063]);
+        outbox.send(first, 5);
+        outbox.send(ThreadId(1), 6);
+        assert_eq!(taken(), [0x0100_0005, 6], "the links hear of nothing before it");
+        outbox.send(first, 7);
+        outbox.send_beside_urgent(second, 8);
+        outbox.show_urgent();
+        assert_eq!(taken(), [0x0100_0007, 0x0200_0008]);
+        let receivers = || (1..=OPEN_MAX as u32 + 1).map(|host| ThreadId::at(HostId(host), 0));
+        receivers().for_each(|to| outbox.send(to, 1));
+        assert_eq!(taken().len(), OPEN_MAX, "a sender keeps messages for OPEN_MAX threads");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::catalog::HostCatalog;
 use crate::connection::ConnectionKey;
+use crate::host_message::HostMessage;
 use crate::log::SiteLog;
 use crate::snapshot::lane::SiteLane;
 use crate::statistics::ThreadSnapshot;
@@ -79,6 +80,9 @@ pub fn thread_of(caller: Caller) -> Option<ThreadId> {
 pub const PARTITION_WEIGHT: u16 = 1;
 /// [`Origin::weight`] of calls that occupy the planner or several partitions.
 pub const HEAVY_WEIGHT: u16 = 16;
+
+/// About the bytes of a call or an answer between hosts.
+const USUAL_MESSAGE_BYTES: usize = 128;
 
 /// [`Origin::procedure`] of calls that are counted under no procedure.
 pub const NO_PROCEDURE: u32 = u32::MAX;
@@ -353,21 +357,6 @@ pub enum SnapshotStep {
     Due,
 }
 
-/// A message between threads of two hosts.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HostMessage {
-    /// Where it goes: on its way out the thread that gets it, on its way in the host that sent it,
-    /// as any of its threads.
-    pub peer: ThreadId,
-    /// Whether it is urgent.
-    pub is_urgent: bool,
-    /// Of a call that goes from host to host: the epoch of the placement of the host that sent it,
-    /// which the thread of the links there sets.
-    pub epoch: Option<u64>,
-    /// Its byte form ([`crate::codec`]).
-    pub bytes: Vec<u8>,
-}
-
 /// How a partition's epoch opens that is led here.
 pub struct OpeningHere {
     /// What the copies here have determined.
@@ -552,6 +541,15 @@ impl Envelope {
             }
             Envelope::FromPartition(message) => !matches!(message, FromPartition::OneRound { .. }),
             _ => false,
+        }
+    }
+
+    /// About as many messages as it stands for.
+    #[inline]
+    pub fn weight(&self) -> usize {
+        match self {
+            Envelope::Incoming(messages) => 1 + messages.bytes.len() / USUAL_MESSAGE_BYTES,
+            _ => 1,
         }
     }
 

@@ -10,9 +10,8 @@ use super::system::text_parameter;
 use super::{Control, SystemCall};
 use crate::catalog::HostCatalog;
 use crate::codec::Received;
-use crate::message::{
-    ControlRequest, Envelope, ForwardedAnswer, HostMessage, Origin, SnapshotStep,
-};
+use crate::host_message::HostMessage;
+use crate::message::{ControlRequest, Envelope, ForwardedAnswer, Origin, SnapshotStep};
 use crate::own_call::OwnCall;
 use lockstep_host::placement::Placement;
 use lockstep_host::schema::change::prepare_change;
@@ -334,25 +333,41 @@ impl Control {
         self.outbox.send(lead, Envelope::Control(Box::new(answer)));
     }
 
-    /// A message of another host arrived, which may be anything.
-    pub(super) fn take_incoming(&mut self, message: &HostMessage) {
-        let problem = match self.read(&message.bytes) {
+    /// Messages of another host arrived, which may be anything.
+    pub(super) fn take_incoming(&mut self, messages: &HostMessage) {
+        let host = messages.peer.host();
+        for bytes in messages.messages() {
+            let taken = bytes.and_then(|bytes| self.take_received(host, bytes));
+            if let Err(problem) = taken {
+                // Nothing that comes after it can be taken.
+                tracing::error!(%host, problem, "a message of another host is refused");
+                let links = self.facts.placement().links_thread();
+                return self.outbox.send(links, Envelope::EndSession(host));
+            }
+        }
+    }
+
+    /// Takes one of the messages that came together; an error says why it cannot be taken.
+    fn take_received(&mut self, host: HostId, bytes: &[u8]) -> Result<(), String> {
+        match self.read(bytes) {
             Ok(Received::Message(Envelope::Answer(answer))) if is_expected(&answer) => {
-                return self.own_answers.push_back(answer);
+                self.own_answers.push_back(answer);
             }
             Ok(Received::Message(Envelope::Control(request)))
-                if self.takes_from(message.peer.host(), &request) =>
+                if self.takes_from(host, &request) =>
             {
-                return self.take_message(Envelope::Control(request));
+                self.take_message(Envelope::Control(request));
             }
             // Another host may lead by now, of which one of the two has not heard yet.
-            Ok(_) if self.facts.placement().is_replicated() => return,
-            Ok(_) => "it is not what the control thread takes from that host now".to_string(),
-            Err(error) => error.to_string(),
-        };
-        let host = message.peer.host();
-        tracing::error!(%host, problem, "a message of another host is refused");
-        self.outbox.send(self.facts.placement().links_thread(), Envelope::EndSession(host));
+            Ok(_) if self.facts.placement().is_replicated() => {}
+            Ok(_) => {
+                return Err(
+                    "it is not what the control thread takes from that host now".to_string()
+                );
+            }
+            Err(error) => return Err(error.to_string()),
+        }
+        Ok(())
     }
 }
 

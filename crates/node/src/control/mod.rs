@@ -229,7 +229,7 @@ impl Control {
             self.begin_survey_if_due();
             self.bell.prepare_sleep();
             let prepared = self.take_prepared();
-            let timeout = match (self.inbox.is_empty() && !prepared, self.outbox.is_overflowing()) {
+            let timeout = match (self.inbox.is_empty() && !prepared, self.outbox.has_unsent()) {
                 (false, _) => Some(Duration::ZERO),
                 (true, true) => Some(Duration::from_micros(50)),
                 (true, false) => self.time_left(),
@@ -244,6 +244,8 @@ impl Control {
                     // A decision comes first that was sent before whatever led to this message.
                     self.take_decisions();
                     self.take_message(message);
+                    // The next one may take long.
+                    self.outbox.close();
                 }
             }
             self.take_decisions();

@@ -1,8 +1,9 @@
-//! What comes before the byte form of a message between two hosts: the thread that gets it, whether
-//! it is urgent, and of a call that goes from host to host the epoch of the sender's placement.
+//! What comes before the messages that travel together between two hosts: the thread that gets
+//! them, whether they are urgent, and of calls that go from host to host the epoch of the sender's
+//! placement.
 
 use crate::buffers::Buffers;
-use crate::message::HostMessage;
+use crate::host_message::HostMessage;
 use lockstep_types::{HostId, ThreadId};
 
 /// The most bytes before a message.

@@ -40,9 +40,10 @@ pub use terms::{ClusterTerms, KFACTOR_MAX, WITNESSES_MAX};
 
 use crate::clock;
 use crate::codec::read_copy_message;
+use crate::host_message::{HostMessage, messages_in};
 use crate::log::directory::random_bits;
 use crate::mailbox::{Bell, Inbox, Outbox};
-use crate::message::{Envelope, HostMessage};
+use crate::message::Envelope;
 use crate::shard::HostFacts;
 pub(crate) use durable::{durable_placement, member_directories, placement_here};
 use follower_logs::FollowerLogs;
@@ -79,7 +80,7 @@ const SILENCE_US: u64 = 1_000_000;
 /// Messages of one sender that are taken before the next one's.
 const MESSAGES_PER_LANE: usize = 1024;
 /// Messages for threads of this host that wait beside their rings, before nothing more is read.
-const OVERFLOW_MAX: usize = 1 << 16;
+const OVERFLOW_MAX: usize = 1 << 14;
 /// In place of a thread: the terms of the cluster.
 const TERMS: u8 = u8::MAX;
 
@@ -462,9 +463,12 @@ impl Links {
         if let [to, _, bytes @ ..] = bytes
             && u16::from(*to) == self.sites + 1
         {
-            let message = read_copy_message(bytes, self.facts.partition_count);
-            let message = message.map_err(|error| error.to_string())?;
-            return self.copies.take(from, message, &mut self.sends);
+            for message in messages_in(bytes) {
+                let message = read_copy_message(message?, self.facts.partition_count);
+                let message = message.map_err(|error| error.to_string())?;
+                self.copies.take(from, message, &mut self.sends)?;
+            }
+            return Ok(());
         }
         let (to, message) = frame::read(bytes, from, self.sites, &mut self.outbox.spare)?;
         let to = ThreadId::at(self.membership.host, to);

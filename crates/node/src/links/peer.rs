@@ -3,7 +3,7 @@
 use super::terms::SaidWithTerms;
 use super::watch::Watch;
 use super::{ClusterTerms, TERMS, frame};
-use crate::message::HostMessage;
+use crate::host_message::HostMessage;
 use lockstep_base::elapsed::Elapsed;
 use lockstep_host::other_host::OtherHost;
 use lockstep_link::{

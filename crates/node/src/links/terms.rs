@@ -16,7 +16,7 @@ const OTHER_RELEASE: &str = ": the releases of the two hosts cannot be in one cl
                              hosts and the witness with the same release";
 /// Grows with each change of what hosts send each other, apart from the control plane, and of what
 /// an entry of the log does: a copy of a release before could not read it, or would differ.
-const HOST_FORMS: u32 = 1;
+const HOST_FORMS: u32 = 2;
 /// What a witness has none of, and so is not compared with it.
 const OF_HOSTS_ALONE: [&str; 5] =
     ["sites", "partitions_per_site", "kfactor", "follower_reads", "placement_groups"];

@@ -4,7 +4,8 @@
 use super::Shard;
 use super::coordinator::origin_of;
 use crate::codec::{Received, read_message, write_message};
-use crate::message::{Envelope, HostMessage, MultiOrigin};
+use crate::host_message::HostMessage;
+use crate::message::{Envelope, MultiOrigin};
 use lockstep_host::coordinator::{CoordinatorHost, Overtaken};
 use lockstep_host::index_hops::waits_for_placement;
 use lockstep_host::names::CatalogNames;
@@ -53,61 +54,71 @@ impl Shard {
         }
     }
 
-    /// A message of another host arrived, which may be anything.
+    /// Messages of another host arrived, which may be anything.
     #[inline(never)]
-    pub(super) fn take_incoming(&mut self, message: Box<HostMessage>) {
-        let waits = |epoch| waits_for_placement(epoch, &self.placement);
-        if message.epoch.is_some_and(waits) {
-            return self.wait_for_epoch(message);
+    pub(super) fn take_incoming(&mut self, messages: Box<HostMessage>) {
+        let mut is_first = true;
+        for bytes in messages.messages() {
+            if !std::mem::take(&mut is_first) && self.finds_urgent() {
+                self.take_urgent();
+            }
+            let taken = bytes.and_then(|bytes| self.take_received(&messages, bytes));
+            if let Err(problem) = taken {
+                // Nothing that comes after it can be taken.
+                let host = messages.peer.host();
+                tracing::error!(%host, problem, "a message of another host is refused");
+                self.outbox.send(self.placement.links_thread(), Envelope::EndSession(host));
+                break;
+            }
         }
-        match self.received(&message.bytes) {
+        self.outbox.spare.give_back_message(messages);
+    }
+
+    /// Takes one of the messages that came together; an error says why it cannot be taken.
+    fn take_received(&mut self, messages: &HostMessage, bytes: &[u8]) -> Result<(), String> {
+        let waits = |epoch| waits_for_placement(epoch, &self.placement);
+        if messages.epoch.is_some_and(waits) {
+            return self.wait_for_epoch(messages, bytes);
+        }
+        match self.received(bytes) {
             Ok(Received::Message(Envelope::Drain | Envelope::Stop)) => {
-                self.end_session(&message, "a request to stop that only the own host makes");
+                return Err("a request to stop that only the own host makes".to_string());
             }
-            Ok(Received::Message(read)) if self.is_served_here(&read) => {
-                self.outbox.spare.give_back_message(message);
-                self.take_here(read);
-            }
+            Ok(Received::Message(read)) if self.is_served_here(&read) => self.take_here(read),
             Ok(Received::Message(_)) => {
-                self.end_session(&message, "a message for what is not served here");
+                return Err("a message for what is not served here".to_string());
             }
             Ok(overtaken) => self.take_overtaken(overtaken),
             Err(MessageError::LaterCatalog(_)) => {
                 let limit = self.facts.options.max_held_calls.to_usize();
-                match self.message_bytes.early.len() < limit {
-                    true => self.message_bytes.early.push(Envelope::Incoming(message)),
-                    false => self.end_session(
-                        &message,
-                        "one more that waits for a change of the catalog (option max_held_calls)",
-                    ),
+                if self.message_bytes.early.len() >= limit {
+                    let what = "one more that waits for a change of the catalog";
+                    return Err(format!("{what} (option max_held_calls)"));
                 }
+                self.message_bytes.early.push(Envelope::Incoming(messages.alone(bytes)));
             }
             // Of a stream that has ended since: a change of the catalog was decided without it.
             Err(MessageError::EarlierCatalog(_)) if self.placement.is_replicated() => {}
-            Err(error) => self.end_session(&message, &error.to_string()),
+            Err(error) => return Err(error.to_string()),
         }
+        Ok(())
     }
 
     /// A call of a host that knows a later placement waits for that.
-    fn wait_for_epoch(&mut self, message: Box<HostMessage>) {
+    fn wait_for_epoch(&mut self, messages: &HostMessage, bytes: &[u8]) -> Result<(), String> {
         if self.may_wait() {
-            return self.waiting_calls.push(Envelope::Incoming(message));
+            self.waiting_calls.push(Envelope::Incoming(messages.alone(bytes)));
+            return Ok(());
         }
-        match self.received(&message.bytes) {
+        match self.received(bytes) {
             Ok(Received::Message(call)) if call.goes_on() => {
                 self.refuse_elsewhere(origin_of(&call));
             }
             Ok(Received::OvertakenStatements(waiting)) => self.refuse_elsewhere(waiting.origin),
-            Ok(_) => self.end_session(&message, "a message that no placement is awaited for"),
-            Err(error) => self.end_session(&message, &error.to_string()),
+            Ok(_) => return Err("a message that no placement is awaited for".to_string()),
+            Err(error) => return Err(error.to_string()),
         }
-    }
-
-    /// A message of another host cannot be taken, so that nothing that comes after it can.
-    fn end_session(&mut self, message: &HostMessage, problem: &str) {
-        let host = message.peer.host();
-        tracing::error!(%host, problem, "a message of another host is refused");
-        self.outbox.send(self.placement.links_thread(), Envelope::EndSession(host));
+        Ok(())
     }
 
     /// Whether this thread has what a message is for.

@@ -391,8 +391,10 @@ impl Shard {
         }
         self.take_urgent();
         for lane in 0..self.inbox.lane_count() {
-            for _ in 0..MESSAGES_PER_ROUND {
+            let mut left = MESSAGES_PER_ROUND;
+            while left > 0 {
                 let Some(message) = self.inbox.take(lane) else { break };
+                left = left.saturating_sub(message.weight());
                 self.inbox.next_usual(lane).inspect(|next| next.prefetch());
                 self.take_message(message);
                 if self.finds_urgent() {
@@ -583,10 +585,12 @@ impl Shard {
         }
     }
 
-    /// Writes what is written already to the sockets, once, and closes them.
+    /// Sends what this round had to say to other threads, writes what is written already to the
+    /// sockets, once, and closes them.
     fn stop(&mut self) {
         self.leave_digests();
         self.hand_over_all();
+        self.flush_messages();
         self.write_ready();
         self.connections.clear();
     }

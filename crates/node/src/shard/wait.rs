@@ -39,7 +39,7 @@ impl Shard {
         if !busy {
             self.note_idle();
         }
-        if !busy && self.outbox.is_overflowing() {
+        if !busy && self.outbox.has_unsent() {
             timeout = Some(Duration::from_micros(50));
         } else if snapshot_ns == Some(0) {
             // There is something to encode: sockets are only looked at.
