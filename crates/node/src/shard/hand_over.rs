@@ -145,15 +145,17 @@ impl Shard {
         }
     }
 
-    /// Whether a leader follows from now on, in this placement: it was drained for that.
+    /// Whether a leader follows from now on, in this placement, or has no copy any more: it was
+    /// drained for that. With a placement that comes late, both have come to be at once.
     pub(super) fn steps_down(&self, slot: Slot, placement: &Placement) -> bool {
         let replica = &self.replicas[slot];
         let Some(draining) = &replica.draining else { return false };
         let partition = draining.planned.partition;
         let is_over = placement.epoch_of(partition) > draining.planned.epoch;
         let is_sealed = draining.hand_over.stage() == HandOverStage::Sealed;
-        let follows = placement.followers_of(partition).contains(&self.thread);
-        is_over && is_sealed && follows && replica.site.is_idle()
+        let is_up = placement.is_up(placement.host());
+        let leads = placement.leader_of(partition) == self.thread;
+        is_over && is_sealed && is_up && !leads && replica.site.is_idle()
     }
 
     /// A leader that was drained follows from now on; the thread of the links reports its end to

@@ -132,7 +132,10 @@ impl Shard {
             return;
         }
         let known = before.followed_by(self.thread).iter().chain(before.learned_by(self.thread));
-        for partition in known.map(|replica| replica.partition) {
+        let known = known.map(|replica| replica.partition);
+        // What was led is followed since it was drained.
+        let led = before.led_by(self.thread).iter().map(|replica| replica.partition);
+        for partition in known.chain(led) {
             let copies = placement.followers_of(partition).iter();
             let mut copies = copies.chain(placement.learning_of(partition)).copied();
             let is_led = placement.leader_of(partition) == self.thread;
