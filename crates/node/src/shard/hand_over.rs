@@ -155,7 +155,9 @@ impl Shard {
         let is_sealed = draining.hand_over.stage() == HandOverStage::Sealed;
         let is_up = placement.is_up(placement.host());
         let leads = placement.leader_of(partition) == self.thread;
-        is_over && is_sealed && is_up && !leads && replica.site.is_idle()
+        // One that is loaded here again begins without data, with the log that is given back.
+        let is_loaded = placement.learning_of(partition).contains(&self.thread);
+        is_over && is_sealed && is_up && !leads && !is_loaded && replica.site.is_idle()
     }
 
     /// A leader that was drained follows from now on; the thread of the links reports its end to
