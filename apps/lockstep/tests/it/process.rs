@@ -1,9 +1,14 @@
 //! The host as a process of its own, with a directory.
 
+use lockstep_client::rows::Table;
 use lockstep_client::{ConnectOptions, Connection};
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long a test waits for what must come to be.
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A host's process; it is killed at the end, if not before.
 pub struct Host {
@@ -74,6 +79,19 @@ impl Host {
     pub fn connect(&self) -> Connection {
         let connected = Connection::connect(&self.address, &ConnectOptions::default());
         connected.expect("the host takes connections")
+    }
+
+    /// Asks until it is answered: on a busy machine a host that runs may be suspected meanwhile,
+    /// and what is asked then fails.
+    pub fn sql_in_the_end(&self, statement: &str) -> Vec<Table> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let connected = Connection::connect(&self.address, &ConnectOptions::default());
+            match connected.and_then(|mut connection| connection.sql(statement)) {
+                Ok(tables) => return tables,
+                Err(error) => assert!(Instant::now() < deadline, "{statement}: {error}"),
+            }
+        }
     }
 
     /// Where clients connect.
