@@ -198,6 +198,9 @@ impl Links {
             }
         }
         self.follow_peers(&placement);
+        // Before the placement: openings of epochs that it ends. A site that has heard of its end
+        // would open such an epoch, and miss the opening of the next one.
+        self.send_all();
         self.copies.follow_placement(&placement, &mut self.sends);
         let dropped = self.copies.take_dropped();
         let leaves = self.facts.departure.has_begun();

@@ -88,6 +88,8 @@ impl Shard {
     /// All copies of a partition are sealed for an epoch in which it is led here.
     pub(super) fn open(&mut self, opening: OpeningHere) {
         let OpeningHere { opening, log } = opening;
+        let placed = self.placement.epoch_of(opening.partition);
+        assert_eq!(opening.epoch, placed, "epochs open in the placement that begins them");
         let slot = self.replicas.slot_of_copy(opening.partition);
         match opening.log.is_some() {
             false => self.reopen_stream(slot, &opening),
@@ -102,10 +104,8 @@ impl Shard {
         let host = self.placement.host();
         let now_us = self.now_us;
         let Replica { site, log, leading, gate, opening: pending, .. } = &mut self.replicas[slot];
-        let Some(leading) = leading.as_mut().filter(|leading| leading.stream.is_sealed()) else {
-            tracing::error!(%partition, epoch, "an epoch opens of a stream that is not sealed");
-            return;
-        };
+        let leading = leading.as_mut().expect("who was to lead it has reported, and leads");
+        assert!(leading.stream.is_sealed(), "an epoch opens of a stream that was sealed for it");
         leading.reopen(*epoch, followers, replica_limits(&self.facts));
         let own = log.as_ref().map_or(leading.stream.end(), SiteLog::durable);
         gate.reopen((host, own), followers);
