@@ -74,7 +74,8 @@ fn command() -> Command {
         .arg(number("repeats", "3", "Repeats of each figure; the median counts"))
         .arg(number("seconds", "2", "Measured time of one figure"))
         .arg(number("rate", "20000", "Calls per second of the figures at a fixed rate"))
-        .arg(number("busy-rate", "250000", "The same for a leader that uses half of its core"))
+        .arg(number("busy-rate", "150000", "The same for a leader that uses half of its core"))
+        .arg(number("full-rate", "250000", "The same for a leader that works through full batches"))
         .arg(number("in-flight", "1000", "Calls in flight at each host in closed loops"))
         .arg(number(
             "half-rate",
@@ -117,6 +118,8 @@ pub struct Plan {
     pub rate_per_s: f64,
     /// The same for a leader that is busy, whose calls take more of the time and its waking less.
     pub busy_rate_per_s: f64,
+    /// The same for a leader whose calls come in batches as long as its buffers allow.
+    pub full_rate_per_s: f64,
     /// Calls per second that take half of the core of three hosts with copies.
     pub half_rate_per_s: f64,
     /// Calls in flight at each host in closed loops.
@@ -155,6 +158,7 @@ impl Plan {
             warmup: Duration::from_millis(if quick { 100 } else { 500 }),
             rate_per_s: f64::from(if quick { 2000 } else { number("rate").max(1) }),
             busy_rate_per_s: f64::from(if quick { 4000 } else { number("busy-rate").max(1) }),
+            full_rate_per_s: f64::from(if quick { 8000 } else { number("full-rate").max(1) }),
             half_rate_per_s: f64::from(if quick { 2000 } else { number("half-rate").max(1) }),
             in_flight: number("in-flight").max(1),
             kills: of("kills"),
@@ -174,7 +178,13 @@ impl Plan {
         vec![
             ("repeats", self.repeats.to_string()),
             ("measured time", format!("{:?}", self.duration)),
-            ("fixed rates", format!("{}, {} calls/s", self.rate_per_s, self.busy_rate_per_s)),
+            (
+                "fixed rates",
+                format!(
+                    "{}, {}, {} calls/s",
+                    self.rate_per_s, self.busy_rate_per_s, self.full_rate_per_s
+                ),
+            ),
             ("half load", format!("{} calls/s", self.half_rate_per_s)),
             ("in flight, closed loop", format!("{} calls a host", self.in_flight)),
             ("kills, suspensions", format!("{}, {}", self.kills, self.suspensions)),
@@ -208,6 +218,7 @@ fn run(matches: &ArgMatches) -> Result<(), String> {
         one_leader: vec![
             table::OneLeader::stated_at(plan.rate_per_s),
             table::OneLeader::judged_at(plan.busy_rate_per_s),
+            table::OneLeader::stated_at(plan.full_rate_per_s),
         ],
         ..table::Samples::default()
     };

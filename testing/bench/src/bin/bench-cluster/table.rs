@@ -20,17 +20,18 @@ pub struct OneLeader {
     pub answering_cpu_us: Vec<f64>,
     /// Of a process that passes calls on to that one.
     pub forwarding_cpu_us: Vec<f64>,
-    /// Whether the leader's time is judged.
+    /// Whether it is judged what a copy costs.
     pub is_judged: bool,
 }
 
 impl OneLeader {
-    /// At a rate at which the work of calls counts, and not that of waking for each of them.
+    /// At a rate at which the leader uses half of its core.
     pub fn judged_at(rate_per_s: f64) -> OneLeader {
         OneLeader { rate_per_s, is_judged: true, ..OneLeader::default() }
     }
 
-    /// At a rate where forwarding alone takes what would be judged.
+    /// At a lower rate, at which waking for each call takes most, or a higher one, at which almost
+    /// all is the procedure itself.
     pub fn stated_at(rate_per_s: f64) -> OneLeader {
         OneLeader { rate_per_s, ..OneLeader::default() }
     }
@@ -39,23 +40,24 @@ impl OneLeader {
         let (rate, leader) = (self.rate_per_s, of(&self.leader_cpu_us));
         let (alone, words) = (of(&self.alone_cpu_us), ("K = 0", "K = 1"));
         let what = format!("{rate} calls/s, one leader: its processor time a call, K = 0 / K = 1");
-        [
-            match self.is_judged {
-                true => ratio(&what, (alone, leader), at_least(0.7, 0.85), words),
-                false => stated_ratio(&what, (alone, leader), words),
-            },
-            stated_ratio(
-                "the same of processes that only answer / only pass on",
-                (of(&self.answering_cpu_us), of(&self.forwarding_cpu_us)),
-                ("answering", "passing on"),
+        let of_follower = "follower's processor time an entry / leader's a call";
+        let (follower, follows) = (of(&self.follower_cpu_us), ("follower", "leader"));
+        let (leader_row, follower_row) = match self.is_judged {
+            true => (
+                ratio(&what, (alone, leader), at_least(0.7, 0.85), words),
+                ratio(of_follower, (follower, leader), at_most(0.8, 0.5), follows),
             ),
-            ratio(
-                "follower's processor time an entry / leader's a call",
-                (of(&self.follower_cpu_us), leader),
-                at_most(0.8, 0.5),
-                ("follower", "leader"),
+            false => (
+                stated_ratio(&what, (alone, leader), words),
+                stated_ratio(of_follower, (follower, leader), follows),
             ),
-        ]
+        };
+        let processes = stated_ratio(
+            "the same of processes that only answer / only pass on",
+            (of(&self.answering_cpu_us), of(&self.forwarding_cpu_us)),
+            ("answering", "passing on"),
+        );
+        [leader_row, processes, follower_row]
     }
 
     fn json(&self) -> Value {
