@@ -80,7 +80,7 @@ fn command() -> Command {
         .arg(number(
             "half-rate",
             "25000",
-            "Calls per second that take half of the core of the hosts",
+            "Calls per second that take half of the core of the hosts; fewer where it is more",
         ))
         .arg(number("kills", "5", "Hosts that are killed, each in a cluster of its own"))
         .arg(number("suspensions", "3", "Hosts that are stopped by SIGSTOP, in the same way"))
@@ -120,7 +120,8 @@ pub struct Plan {
     pub busy_rate_per_s: f64,
     /// The same for a leader whose calls come in batches as long as its buffers allow.
     pub full_rate_per_s: f64,
-    /// Calls per second that take half of the core of three hosts with copies.
+    /// Calls per second that take half of the core of three hosts with copies; with fewer, where
+    /// these take more, half load is looked for.
     pub half_rate_per_s: f64,
     /// Calls in flight at each host in closed loops.
     pub in_flight: u32,
@@ -185,7 +186,7 @@ impl Plan {
                     self.rate_per_s, self.busy_rate_per_s, self.full_rate_per_s
                 ),
             ),
-            ("half load", format!("{} calls/s", self.half_rate_per_s)),
+            ("half load", format!("{} calls/s or fewer", self.half_rate_per_s)),
             ("in flight, closed loop", format!("{} calls a host", self.in_flight)),
             ("kills, suspensions", format!("{}, {}", self.kills, self.suspensions)),
             ("cores", program::cores().to_string()),
