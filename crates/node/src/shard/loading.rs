@@ -150,7 +150,8 @@ impl Shard {
             if replica.following.is_none() || replica.opening.is_some() {
                 continue;
             }
-            self.end_copy(slot);
+            // What it answered when it led is safe, and about to be written: it was drained.
+            self.snapshots.give_up(slot);
             let given_up = Replica::given_up(&self.facts, partition, host, &self.catalog);
             self.replicas.place(Some(slot), given_up);
         }
