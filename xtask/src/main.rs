@@ -14,6 +14,7 @@ mod finding;
 mod house;
 mod lexer;
 mod notice;
+mod rust_tests;
 mod suites;
 mod tree;
 mod words;

@@ -10,18 +10,18 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
-use crate::check;
+use crate::{check, rust_tests};
 
 /// What a suite counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Counts {
+pub(crate) struct Counts {
     passed: u64,
     failed: u64,
     skipped: u64,
 }
 
 impl Counts {
-    fn add(&mut self, other: Counts) {
+    pub(crate) fn add(&mut self, other: Counts) {
         self.passed += other.passed;
         self.failed += other.failed;
         self.skipped += other.skipped;
@@ -141,11 +141,7 @@ fn run_rust(root: &Path) -> Result<Counts, String> {
     }
     // One test traces the system calls of a host. Where that is not allowed, it says so.
     require("strace", "strace")?;
-    // A build prints nothing that is counted, and may take long.
-    succeed(root, Command::new("cargo").args(["test", "--workspace", "--no-run"]))?;
-    let mut command = Command::new("cargo");
-    command.args(["test", "--workspace", "--no-fail-fast"]).env("LOCKSTEP_REQUIRE_POSTGRES", "1");
-    counted(root, &mut command)
+    rust_tests::run(root)
 }
 
 /// Whether PostgreSQL's server programs are there, in Debian's place or in the path.
@@ -302,28 +298,30 @@ fn install(package: &str) -> Result<(), String> {
 }
 
 /// Runs a command to its end; anything but success is an error that names it.
-fn succeed(root: &Path, command: &mut Command) -> Result<(), String> {
+pub(crate) fn succeed(root: &Path, command: &mut Command) -> Result<(), String> {
     let status = command.current_dir(root).status().map_err(|e| format!("{command:?}: {e}"))?;
     if status.success() { Ok(()) } else { Err(format!("{command:?}: {status}")) }
 }
 
 /// How long a suite may print nothing before it counts as hanging.
-const SILENCE_MAX: Duration = Duration::from_secs(600);
+pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(600);
 
 /// Runs a command, passes its output on and adds up the counts in it. One that hangs is ended, so
 /// that the suites after it run and its failure is counted.
-fn counted(root: &Path, command: &mut Command) -> Result<Counts, String> {
-    counted_within(root, command, SILENCE_MAX)
+pub(crate) fn counted(root: &Path, command: &mut Command) -> Result<Counts, String> {
+    counted_within(root, command, SILENCE_MAX, &mut |line| println!("{line}"))
 }
 
-/// [`counted`] for a command that hangs when it prints nothing for `silence_max`.
-fn counted_within(
-    root: &Path,
+/// [`counted`] for a command that hangs when it prints nothing for `silence_max`; `show` gets what
+/// it prints.
+pub(crate) fn counted_within(
+    folder: &Path,
     command: &mut Command,
     silence_max: Duration,
+    show: &mut dyn FnMut(&str),
 ) -> Result<Counts, String> {
     let mut child = command
-        .current_dir(root)
+        .current_dir(folder)
         .stdout(Stdio::piped())
         .spawn()
         .map_err(|e| format!("{command:?}: {e}"))?;
@@ -341,13 +339,15 @@ fn counted_within(
         match lines.recv_timeout(silence_max) {
             Ok(line) => {
                 let line = line.map_err(|e| format!("output of {command:?}: {e}"))?;
-                println!("{line}");
+                show(&line);
                 counts.add(parse_counts(&line).unwrap_or_default());
             }
             Err(RecvTimeoutError::Disconnected) => break,
             Err(RecvTimeoutError::Timeout) => {
                 let silence_s = silence_max.as_secs();
-                println!("nothing was printed for {silence_s} s: {command:?} hangs and is ended");
+                show(&format!(
+                    "nothing was printed for {silence_s} s: {command:?} hangs and is ended"
+                ));
                 end_with_children(child.id());
                 counts.failed += 1;
                 break;
@@ -449,7 +449,9 @@ mod tests {
         // A test that hangs, in a process that the command started.
         let script = "echo 'suite a: 2 passed, 0 failed'; sleep 1000; echo never";
         let silence_max = Duration::from_millis(300);
-        let counts = counted_within(root, Command::new("sh").args(["-c", script]), silence_max);
+        let mut command = Command::new("sh");
+        let command = command.args(["-c", script]);
+        let counts = counted_within(root, command, silence_max, &mut |line| println!("{line}"));
         assert_eq!(counts, Ok(Counts { passed: 2, failed: 1, skipped: 0 }));
         assert!(succeed(root, &mut Command::new("false")).is_err());
     }
