@@ -309,7 +309,9 @@ pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(600);
 /// Runs a command, passes its output on and adds up the counts in it. One that hangs is ended, so
 /// that the suites after it run and its failure is counted.
 pub(crate) fn counted(root: &Path, command: &mut Command) -> Result<Counts, String> {
-    counted_within(root, command, SILENCE_MAX, &mut |line| println!("{line}"))
+    let counts = counted_within(root, command, SILENCE_MAX, &mut |line| println!("{line}"))?;
+    // What is called a suite has tests.
+    Ok(with_outcome(counts, counts != Counts::default()))
 }
 
 /// [`counted`] for a command that hangs when it prints nothing for `silence_max`; `show` gets what
@@ -334,13 +336,15 @@ pub(crate) fn counted_within(
             }
         }
     });
-    let mut counts = Counts::default();
+    let (mut counts, mut has_counted) = (Counts::default(), false);
     loop {
         match lines.recv_timeout(silence_max) {
             Ok(line) => {
                 let line = line.map_err(|e| format!("output of {command:?}: {e}"))?;
                 show(&line);
-                counts.add(parse_counts(&line).unwrap_or_default());
+                let counted = parse_counts(&line);
+                has_counted |= counted.is_some();
+                counts.add(counted.unwrap_or_default());
             }
             Err(RecvTimeoutError::Disconnected) => break,
             Err(RecvTimeoutError::Timeout) => {
@@ -355,7 +359,7 @@ pub(crate) fn counted_within(
         }
     }
     let status = child.wait().map_err(|e| format!("{command:?}: {e}"))?;
-    Ok(with_outcome(counts, status.success()))
+    Ok(with_outcome(counts, has_counted && status.success()))
 }
 
 /// Ends a process and everything that it started. A group of its own would be simpler, but then
@@ -367,10 +371,9 @@ fn end_with_children(process: u32) {
     children.split_whitespace().filter_map(|it| it.parse().ok()).for_each(end_with_children);
 }
 
-/// A suite that ended badly, or counted nothing, has failed even if no test says so.
-fn with_outcome(mut counts: Counts, success: bool) -> Counts {
-    let nothing = counts == Counts::default();
-    if nothing || (!success && counts.failed == 0) {
+/// What ended badly, or counted nothing, has failed even if no test says so.
+fn with_outcome(mut counts: Counts, is_well: bool) -> Counts {
+    if !is_well && counts.failed == 0 {
         counts.failed += 1;
     }
     counts
@@ -413,12 +416,23 @@ mod tests {
 
     #[test]
     fn a_suite_without_counts_has_failed() {
-        assert_eq!(with_outcome(Counts::default(), true).failed, 1);
         let good = Counts { passed: 3, ..Counts::default() };
         assert_eq!(with_outcome(good, true), good);
         assert_eq!(with_outcome(good, false).failed, 1);
         let bad = Counts { failed: 2, ..good };
         assert_eq!(with_outcome(bad, false), bad);
+        // A program may have no tests, and say so; a suite has some.
+        let says = |script: &str| {
+            let mut command = Command::new("sh");
+            let command = command.args(["-c", script]);
+            counted_within(Path::new("."), command, SILENCE_MAX, &mut |_| {}).expect("it runs")
+        };
+        let none = "echo 'test result: ok. 0 passed; 0 failed; 0 ignored'";
+        assert_eq!(says(none), Counts::default());
+        assert_eq!(says("echo nothing").failed, 1);
+        let mut suite = Command::new("sh");
+        let suite = counted(Path::new("."), suite.args(["-c", none])).expect("it runs");
+        assert_eq!(suite.failed, 1);
     }
 
     #[test]
