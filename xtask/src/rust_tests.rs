@@ -117,7 +117,8 @@ fn run_each(
         command.env("LOCKSTEP_REQUIRE_POSTGRES", "1");
         command.env("CARGO_MANIFEST_DIR", &program.folder);
         let mut lines = String::new();
-        let ran = counted_within(&program.folder, &mut command, SILENCE_MAX, &mut |line| {
+        // One that others keep from the processor may be silent for longer.
+        let ran = counted_within(&program.folder, &mut command, SILENCE_MAX * 2, &mut |line| {
             lines.push_str(line);
             lines.push('\n');
         });

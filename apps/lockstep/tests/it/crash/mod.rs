@@ -13,6 +13,7 @@ mod operator;
 pub mod power;
 pub mod workload;
 
+use super::cluster::signal;
 use super::process::Host;
 use super::{lockstep, text};
 use lockstep_base::random::SeededRandom;
@@ -122,7 +123,14 @@ impl Ordeal {
             self.workload.prepare(&mut host.connect());
             if let Some(power) = &self.power {
                 let begun = Instant::now();
-                while !power.is_followed() {
+                // Tasks run and snapshots are taken meanwhile: it stands still to be looked at.
+                let is_followed = || {
+                    signal(&host, "-STOP");
+                    let is_followed = power.is_followed();
+                    signal(&host, "-CONT");
+                    is_followed
+                };
+                while !is_followed() {
                     assert!(begun.elapsed() < PATIENCE, "a change of the disk was not noted");
                 }
             }

@@ -100,7 +100,7 @@ impl Power {
     }
 
     /// The notes are complete: a disk that is made from them has the files of the directory. For
-    /// a host that does nothing.
+    /// a host that stands still.
     pub fn is_followed(&self) -> bool {
         let notes = std::fs::read(&self.journal).unwrap_or_default();
         let disk = self.disk.copy();
