@@ -79,8 +79,9 @@ pub struct Connection {
     pub listed_for_read: bool,
     /// Bytes and messages in both directions.
     pub traffic: Traffic,
-    /// By replica of the thread, the log entries that the output depends on.
-    depends_on: Box<[Dependency]>,
+    /// By replica of the thread, the log entries that the output depends on; more of them where
+    /// copies come to the thread later.
+    depends_on: Vec<Dependency>,
     /// The output that waits for log entries, in order.
     waiting: VecDeque<WaitingOutput>,
     /// Output up to this byte has been checked for what it depends on.
@@ -182,7 +183,7 @@ impl Connection {
             listed_for_write: false,
             listed_for_read: false,
             traffic: Traffic::default(),
-            depends_on: vec![Dependency::default(); replica_count].into(),
+            depends_on: vec![Dependency::default(); replica_count],
             waiting: VecDeque::new(),
             checked_end: 0,
         }
@@ -209,6 +210,9 @@ impl Connection {
     /// What is in the output depends on an entry of a replica's log.
     #[inline]
     pub fn depend_on(&mut self, slot: Slot, entry: u64) {
+        if slot.index() >= self.depends_on.len() {
+            self.depends_on.resize_with(slot.index() + 1, Dependency::default);
+        }
         let dependency = &mut self.depends_on[slot.index()];
         dependency.entry = dependency.entry.max(entry);
         dependency.is_new = true;
@@ -250,9 +254,20 @@ impl Connection {
         self.unanswered > 0 || !self.waiting.is_empty()
     }
 
-    /// Whether output waits for an entry of a replica's log.
+    /// Whether output waits for an entry of a replica's log, or may have to.
     pub fn waits_for(&self, slot: Slot) -> bool {
-        self.waiting.iter().any(|output| output.slot == slot)
+        let waits = self.waiting.iter().any(|output| output.slot == slot);
+        waits || self.depends_on.get(slot.index()).is_some_and(|dependency| dependency.is_new)
+    }
+
+    /// Another replica is in the slot from now on: the output that is there does not wait for the
+    /// log of the one before, and what comes waits for entries that may have smaller numbers.
+    pub fn forget(&mut self, slot: Slot) {
+        self.waiting.retain(|output| output.slot != slot);
+        if let Some(dependency) = self.depends_on.get_mut(slot.index()) {
+            *dependency = Dependency::default();
+        }
+        assert!(!self.waits_for(slot), "nothing is left of the replica before");
     }
 
     /// Writes as much as the socket takes, `most` bytes at most.
@@ -327,5 +342,69 @@ impl Connection {
         } else {
             self.partial_input.extend_from_slice(rest);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::callers::Callers;
+    use std::sync::Arc;
+
+    /// All replicas have their log safe up to an entry.
+    struct SafeUpTo(u64);
+
+    impl OutputGates for SafeUpTo {
+        fn safe_position(&self, _: Slot) -> u64 {
+            self.0
+        }
+
+        fn is_withheld(&self, _: Slot) -> bool {
+            false
+        }
+
+        fn wait(&mut self, _: Slot, _: u64) {}
+    }
+
+    /// A connection that was made when its thread had one replica.
+    fn connection() -> Connection {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("it has one");
+        let stream = TcpStream::connect(address).expect("it listens");
+        let presence = Callers::enter(&Arc::default(), Default::default(), &stream);
+        Connection::new(stream, ConnectionKey::default(), 1, false, 0, presence, 1)
+    }
+
+    /// Output comes that depends on an entry.
+    fn answer(connection: &mut Connection, slot: Slot, entry: u64) {
+        connection.output.push(0);
+        connection.depend_on(slot, entry);
+    }
+
+    #[test]
+    fn output_waits_for_replicas_that_came_after_the_connection() {
+        let mut connection = connection();
+        let later = Slot::all().nth(2).expect("there are more");
+        connection.forget(later);
+        answer(&mut connection, later, 7);
+        assert!(connection.waits_for(later), "nobody has looked yet");
+        assert_eq!(connection.safe_bytes(&mut SafeUpTo(6)), 0);
+        assert_eq!(connection.safe_bytes(&mut SafeUpTo(7)), 1);
+        assert!(!connection.waits_for(later));
+    }
+
+    #[test]
+    fn the_entries_of_the_next_replica_of_a_slot_begin_anew() {
+        let (mut connection, slot) = (connection(), Slot::all().next().expect("there is one"));
+        answer(&mut connection, slot, 500);
+        assert_eq!(connection.safe_bytes(&mut SafeUpTo(499)), 0);
+        assert!(connection.waits_for(slot));
+        // The copy was moved, and what it answered is safe.
+        connection.forget(slot);
+        assert_eq!(connection.safe_bytes(&mut SafeUpTo(0)), 1);
+        // Another partition is there, whose log is shorter.
+        answer(&mut connection, slot, 5);
+        assert_eq!(connection.safe_bytes(&mut SafeUpTo(4)), 1, "its entry is not safe yet");
+        assert_eq!(connection.safe_bytes(&mut SafeUpTo(5)), 2);
     }
 }

@@ -152,6 +152,7 @@ impl Shard {
             }
             // What it answered when it led is safe, and about to be written: it was drained.
             self.snapshots.give_up(slot);
+            self.connections.iter_mut().for_each(|connection| connection.forget(slot));
             let given_up = Replica::given_up(&self.facts, partition, host, &self.catalog);
             self.replicas.place(Some(slot), given_up);
         }
@@ -180,6 +181,7 @@ impl Shard {
         let waits = |connection: &&Connection| connection.waits_for(slot);
         let keys = self.connections.iter().filter(waits).map(|connection| connection.key);
         keys.collect::<Vec<_>>().into_iter().for_each(|key| self.close(key));
+        self.connections.iter_mut().for_each(|connection| connection.forget(slot));
     }
 
     /// What a copy of this thread is loaded from has ended, or has not begun, unless its last
