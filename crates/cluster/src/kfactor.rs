@@ -257,15 +257,36 @@ impl Spread<'_> {
 
     /// How many of the copies that are lacking have a place, if all are placed as they should be.
     pub(crate) fn placeable(mut self) -> usize {
-        let mut count = 0;
-        for number in 0..self.hosts.len() {
-            while self.hosts[number].len() < self.copies
-                && (self.place_best(number) || self.place(number, None, &mut BTreeSet::new()))
-            {
-                count += 1;
+        self.place_most()
+    }
+
+    /// Places as many copies as there is capacity for, those of partitions with the fewest first.
+    /// How many that are.
+    fn place_most(&mut self) -> usize {
+        let mut placed = 0;
+        for count in 0..self.copies {
+            for number in 0..self.hosts.len() {
+                let is_next = self.hosts[number].len() == count;
+                let place = |spread: &mut Self| {
+                    spread.place_best(number) || spread.place(number, None, &mut BTreeSet::new())
+                };
+                placed += usize::from(is_next && place(self));
             }
         }
-        count
+        placed
+    }
+
+    /// The copies that a host gets where as many as possible of those that partitions lack are
+    /// placed.
+    pub(crate) fn share_of(
+        mut self,
+        state: &ClusterState,
+        host: HostId,
+    ) -> Vec<(PartitionId, Copy)> {
+        self.place_most();
+        let mut added = self.added(state);
+        added.retain(|(_, copy)| copy.host == host);
+        added
     }
 
     /// False where the copies cannot be placed, whichever host gets which.

@@ -1,9 +1,11 @@
 //! Copies that partitions lack while hosts are up that have room for them: a copy went out of sync
 //! at a host that stays, or its host came back without it. The leader of the Raft group has them
-//! loaded again, after a pause that grows while that does not help.
+//! loaded again, after a pause that grows while that does not help. Where the hosts with capacity
+//! have a copy of the partition already, a copy of another partition is moved there first.
 
 use crate::command::Command;
 use crate::kfactor::Spread;
+use crate::moves::CopyMove;
 use crate::options::Options;
 use crate::state::{ClusterState, Copy, PartitionState};
 use lockstep_types::{HostId, PartitionId, ThreadId};
@@ -25,22 +27,52 @@ impl ClusterState {
         lacks && !is_there && sites.get(copy.thread.index()).is_some_and(|count| *count < room)
     }
 
-    /// A host without copies gets those to load that partitions lack: first of the partitions with
-    /// the fewest, each to the site that has fewest.
+    /// A host without copies gets some to load that partitions lack, so that as many as possible of
+    /// the others have a place at the other hosts.
     pub(crate) fn place_learning(&mut self, host: HostId) {
-        let room = u32::from(self.shape.partitions_per_site);
-        let copies = |state: &PartitionState| state.copies.len() + state.learning.len();
-        let lacks = |number: &usize| copies(&self.partitions[*number]) < self.shape.copies();
-        let mut short: Vec<usize> = (0..self.partitions.len()).filter(lacks).collect();
-        short.sort_by_key(|number| copies(&self.partitions[*number]));
-        for number in short {
-            let sites = self.copies_by_site(host);
-            let fewest = sites.iter().zip(0u16..).min().map(|(count, site)| (*count, site));
-            let Some((_, site)) = fewest.filter(|(count, _)| *count < room) else { return };
-            let learning = &mut self.partitions[number].learning;
-            learning.push(Copy { host, thread: ThreadId(site) });
+        let share = Spread::of_lacking(self, |_| true).share_of(self, host);
+        for (partition, copy) in share {
+            let learning = &mut self.partitions[partition.index()].learning;
+            learning.push(copy);
             learning.sort();
         }
+    }
+
+    /// The move of a copy that gives a partition a place for one that it lacks, where the only
+    /// sites with capacity are at hosts that have a copy of it. `None` while a copy is being loaded
+    /// or moved, and where there is none.
+    fn way_for_lacking(&self, may_load: &impl Fn(HostId) -> bool) -> Option<Command> {
+        let numbers = || (0..self.partitions.len() as u32).map(PartitionId);
+        let is_busy = |it: &PartitionState| !it.learning.is_empty() || it.moving.is_some();
+        if self.partitions.iter().any(is_busy) {
+            return None;
+        }
+        let stuck = |of: &PartitionId| {
+            let lacks = self.partitions[of.index()].copies.len() < self.shape.copies();
+            lacks && self.places_for_copy(*of).is_empty()
+        };
+        let has_capacity =
+            |to: &HostId| self.serves(*to) && may_load(*to) && self.place_at(*to).is_some();
+        let free: Vec<HostId> = self.hosts.keys().copied().filter(has_capacity).collect();
+        let has_copy = |of: PartitionId, host| self.partitions[of.index()].copy_at(host).is_some();
+        let way = |lacking: PartitionId| {
+            let others = numbers().filter(|of| *of != lacking);
+            let moves = others.flat_map(|of| {
+                let full = self.partitions[of.index()].copies.iter().map(|copy| copy.host);
+                let full = full.filter(|from| !has_copy(lacking, *from) && may_load(*from));
+                let free = &free;
+                full.flat_map(move |from| {
+                    free.iter().map(move |to| (of, CopyMove { from, to: *to }))
+                })
+            });
+            moves
+                .into_iter()
+                .find_map(|(of, moved)| Some((of, moved, self.plan_move(of, moved).ok()?)))
+        };
+        let (partition, CopyMove { from, .. }, copy) = numbers().filter(stuck).find_map(way)?;
+        let incarnation = self.hosts[&copy.host].incarnation;
+        let epoch = self.partitions[partition.index()].epoch;
+        Some(Command::BeginMove { partition, from, copy, incarnation, epoch })
     }
 
     /// Number of a partition's copies at hosts of the placement group of a host, those that are
@@ -75,6 +107,8 @@ impl ClusterState {
 #[derive(Debug, Default)]
 pub(crate) struct Reloads {
     waits: BTreeMap<PartitionId, Wait>,
+    /// Since when a partition lacks a copy that has a place only after a move of another one.
+    stuck_since_us: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -126,13 +160,19 @@ impl Reloads {
                 due = Some((number, places));
             }
         }
-        let (partition, places) = due.filter(|_| options.reload_after_us > 0)?;
+        let due = due.filter(|_| options.reload_after_us > 0);
+        let Some((partition, places)) = due else {
+            return match options.reload_after_us > 0 {
+                true => self.make_way(state, may_load, options, now_us),
+                false => None,
+            };
+        };
         let wait = self.waits.get_mut(&partition).expect("it is due");
         wait.tries += 1;
         wait.due_us = now_us + pause_us(wait.tries);
         let count_at = |copy: &Copy| state.copies_by_site(copy.host).iter().sum::<u32>();
         let in_group = |copy: &Copy| state.copies_in_group_of(partition, copy.host);
-        // A place that leaves others none is the last choice: nobody makes way for them later.
+        // A place that leaves others none is the last choice: copies would have to be moved.
         let unplaced = |copy: &Copy| {
             let mut then = state.clone();
             then.partitions[partition.index()].learning.push(*copy);
@@ -144,4 +184,27 @@ impl Reloads {
         let epoch = state.partitions[partition.index()].epoch;
         Some(Command::BeginLoading { partition, copy, incarnation, epoch })
     }
+
+    /// A partition that lacks a copy gets a place for it by a move, when it had none for long.
+    fn make_way(
+        &mut self,
+        state: &ClusterState,
+        may_load: impl Fn(HostId) -> bool,
+        options: &Options,
+        now_us: u64,
+    ) -> Option<Command> {
+        let Some(moved) = state.way_for_lacking(&may_load) else {
+            self.stuck_since_us = None;
+            return None;
+        };
+        let since_us = *self.stuck_since_us.get_or_insert(now_us);
+        let is_due = now_us.saturating_sub(since_us) >= options.reload_after_us;
+        is_due.then(|| {
+            self.stuck_since_us = None;
+            moved
+        })
+    }
 }
+
+#[cfg(test)]
+mod tests;
