@@ -97,28 +97,34 @@ impl Links {
         }
         let brought_back = self.members.take_brought_back();
         if self.members.is_restored()
-            && let Some(state) = self.members.take_epoch()
+            && let Some(state) = self.members.state()
         {
-            let placement = ClusterPlacement::of_state(state);
             // Each copy begins where its log ends: nobody has opened an epoch of it since all took
             // part again, which waits for the report of each copy in sync. Other hosts may be ahead
             // with partitions that have no copy here. A witness or a host without copies may have
-            // been lost or have joined meanwhile.
+            // been lost or have joined meanwhile, and a copy here may be out of sync: what was
+            // brought back of it is void.
             let own = self.membership.host;
             let resumed_in = state.hosts[&own].up_since;
             let is_own = |copies: &[Copy]| copies.iter().any(|copy| copy.host == own);
-            let is_lost = |(was_own, partition): (&bool, &PartitionState)| {
-                partition.epoch != resumed_in && is_own(&partition.copies) != *was_own
+            let is_new = |(was_own, partition): (&bool, &PartitionState)| {
+                partition.epoch != resumed_in && is_own(&partition.copies) && !*was_own
             };
-            if brought_back.iter().zip(&state.partitions).any(is_lost) {
+            if brought_back.iter().zip(&state.partitions).any(is_new) {
                 return Err(
                     "a host was lost while the cluster started: stop all hosts, and start \
                             all of them again"
                         .to_string(),
                 );
             }
-            let placement = Placement::of_cluster(self.membership.host, &placement);
+            let mut placement = ClusterPlacement::of_state(state);
+            let is_behind = placement.step_back(own, resumed_in.0);
+            let placement = Placement::of_cluster(own, &placement);
             self.facts.set_placement(Arc::new(placement));
+            if !is_behind {
+                // Else the newest one follows at once.
+                self.members.take_epoch();
+            }
         }
         if self.members.has_joined()
             && let Some(state) = self.members.take_epoch()
