@@ -10,6 +10,9 @@ use lockstep_node::options::Options;
 use lockstep_types::HostId;
 use std::net::SocketAddr;
 
+/// In the place of the address of a host that was removed from its cluster.
+const REMOVED: &str = "removed";
+
 /// With one host there are no copies that a vote could decide about.
 const HOSTS_BESIDE_WITNESS_MIN: u32 = 2;
 
@@ -50,13 +53,43 @@ pub fn addresses(resolve: fn(&str) -> Result<SocketAddr, String>) -> [Arg; 2] {
             .long("peers")
             .value_name("HOST:PORT,...")
             .value_delimiter(',')
-            .value_parser(resolve)
+            .value_parser(move |text: &str| named_peer(text, resolve))
             .requires("internal")
             .help(
                 "Where the hosts of the cluster listen for each other, this one too, and a witness \
-                 as the last one: in the same order at each of them, at every start",
+                 as the last one: in the same order at each of them, at every start. After those, \
+                 hosts that were added since: NUMBER=HOST:PORT, by the number that `lockstep admin \
+                 cluster add` gave. In the place of a host that was removed: removed",
             ),
     ]
+}
+
+/// A host of `--peers`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum NamedPeer {
+    /// One with which the cluster was made: its number follows from the order.
+    Made(SocketAddr),
+    /// The same, which was removed since.
+    Removed,
+    /// One that was added since.
+    Added(HostId, SocketAddr),
+}
+
+fn named_peer(
+    text: &str,
+    resolve: fn(&str) -> Result<SocketAddr, String>,
+) -> Result<NamedPeer, String> {
+    if text == REMOVED {
+        return Ok(NamedPeer::Removed);
+    }
+    let Some((number, address)) = text.split_once('=') else {
+        return resolve(text).map(NamedPeer::Made);
+    };
+    let host = number.parse().ok().filter(|number| *number < HostId::LIMIT);
+    let host = host.ok_or_else(|| {
+        format!("'{number}' is no number of a host: those are 0 to {}", HostId::LIMIT - 1)
+    })?;
+    Ok(NamedPeer::Added(HostId(host), resolve(address)?))
 }
 
 /// The options of a host.
@@ -101,23 +134,55 @@ fn placement_group(name: &str) -> Result<String, String> {
     check_placement_group(name).map(|()| name.to_string())
 }
 
+/// What `--peers` and `--internal` say.
+struct Listed {
+    /// Where the members listen with which the cluster was made. Without a port: that of one that
+    /// was removed.
+    made: Vec<SocketAddr>,
+    /// The hosts that were added since.
+    added: Vec<(HostId, SocketAddr)>,
+    /// The number of this process.
+    own: HostId,
+}
+
 /// The addresses of all members, and which of them is that of this process.
 ///
 /// # Errors
 /// An address is missing, or is named twice.
-fn listed(arguments: &ArgMatches) -> Result<(Vec<SocketAddr>, usize), String> {
-    let peers = arguments.get_many::<SocketAddr>("peers").into_iter().flatten();
-    let addresses: Vec<SocketAddr> = peers.copied().collect();
-    let own = arguments.get_one::<SocketAddr>("internal").expect("--peers requires it");
-    for (number, address) in addresses.iter().enumerate() {
-        if addresses[..number].contains(address) {
-            return Err(format!("--peers names {address} twice"));
+fn listed(arguments: &ArgMatches) -> Result<Listed, String> {
+    let own = *arguments.get_one::<SocketAddr>("internal").expect("--peers requires it");
+    let peers = arguments.get_many::<NamedPeer>("peers").into_iter().flatten();
+    let nobody = SocketAddr::from(([0, 0, 0, 0], 0));
+    let (mut made, mut added): (Vec<SocketAddr>, Vec<(HostId, SocketAddr)>) = Default::default();
+    for peer in peers {
+        match *peer {
+            NamedPeer::Made(_) | NamedPeer::Removed if !added.is_empty() => {
+                return Err(
+                    "--peers names a host without a number after one that was added: first those \
+                     with which the cluster was made, in their order"
+                        .to_string(),
+                );
+            }
+            NamedPeer::Made(address) => made.push(address),
+            NamedPeer::Removed => made.push(nobody),
+            NamedPeer::Added(host, address) => added.push((host, address)),
         }
     }
-    let position = addresses.iter().position(|address| address == own).ok_or_else(|| {
+    let numbered = (0..).map(HostId).zip(made.iter().copied()).chain(added.iter().copied());
+    let numbered: Vec<(HostId, SocketAddr)> = numbered.collect();
+    for (number, (host, address)) in numbered.iter().enumerate() {
+        let before = &numbered[..number];
+        if *address != nobody && before.iter().any(|(_, at)| at == address) {
+            return Err(format!("--peers names {address} twice"));
+        }
+        if before.iter().any(|(other, _)| other == host) {
+            return Err(format!("--peers names host {host} twice"));
+        }
+    }
+    let own = numbered.iter().find(|(_, address)| *address == own).ok_or_else(|| {
         format!("--internal is {own}, which is none of --peers: add it there, at each host")
     })?;
-    Ok((addresses, position))
+    Ok(Listed { own: own.0, made, added })
 }
 
 /// What the options say; `None` for a host that is alone. What they leave out is as the directory
@@ -134,7 +199,7 @@ pub fn read(
     if !arguments.contains_id("peers") {
         return Ok(None);
     }
-    let (addresses, position) = listed(arguments)?;
+    let Listed { made: addresses, added, own } = listed(arguments)?;
     let asked = arguments.get_one::<u32>("witnesses").copied();
     let witnesses = asked.or(made.map(|made| made.witnesses)).unwrap_or(0);
     let named = (addresses.len() as u32).saturating_sub(witnesses);
@@ -145,11 +210,11 @@ pub fn read(
             "--hosts is {hosts}, and --peers names {named}{beside}: name each host once"
         ));
     }
-    if position as u32 >= hosts {
+    if own.0 >= hosts && own.0 < hosts + witnesses {
         return Err(format!(
             "--internal is {}, the last one of --peers, which is the witness (--witnesses 1): \
              start it there with `lockstep witness`, and each host at its own address",
-            addresses[position]
+            addresses[own.0 as usize]
         ));
     }
     if let Some(SeveralHosts { hosts: made, .. }) = made.filter(|made| made.hosts != hosts) {
@@ -164,10 +229,11 @@ pub fn read(
     terms.check_witnesses()?;
     terms.partition_count()?;
     Ok(Some(ClusterMembership {
-        host: HostId(position as u32),
+        host: own,
+        rejoins: arguments.get_flag("rejoin") || own.0 >= hosts,
         addresses,
+        added,
         terms,
-        rejoins: arguments.get_flag("rejoin"),
         placement_group: arguments.get_one::<String>("group").expect("it has a default").clone(),
         reservation: None,
     }))
@@ -181,14 +247,17 @@ pub fn read_witness(
     arguments: &ArgMatches,
     options: &Options,
 ) -> Result<ClusterMembership, String> {
-    let (addresses, position) = listed(arguments)?;
-    let hosts = addresses.len() as u32 - 1;
-    if position as u32 != hosts {
+    let Listed { made: addresses, added, own } = listed(arguments)?;
+    let hosts = (addresses.len() as u32).saturating_sub(1);
+    if own.0 != hosts {
+        let at = addresses.get(own.0 as usize).copied();
+        let added_at = || added.iter().find(|(host, _)| *host == own).map(|(_, at)| *at);
         return Err(format!(
-            "--internal is {}, and the witness is the last one of --peers, {}: start host \
-             {position} there with `lockstep start --witnesses 1`, and the witness at its own \
-             address",
-            addresses[position], addresses[hosts as usize]
+            "--internal is {}, and the witness is the last one of --peers without a number, {}: \
+             start host {own} there with `lockstep start --witnesses 1`, and the witness at its \
+             own address",
+            at.or_else(added_at).expect("it was found in --peers"),
+            addresses.last().map_or("none".to_string(), |at| at.to_string())
         ));
     }
     if hosts < HOSTS_BESIDE_WITNESS_MIN {
@@ -199,8 +268,9 @@ pub fn read_witness(
         ));
     }
     Ok(ClusterMembership {
-        host: HostId(position as u32),
+        host: own,
         addresses,
+        added,
         terms: ClusterTerms::of_witness(hosts, options),
         rejoins: false,
         placement_group: DEFAULT_PLACEMENT_GROUP.to_string(),
@@ -212,5 +282,9 @@ pub fn read_witness(
 pub fn shown(cluster: Option<&ClusterMembership>, shape: String) -> String {
     let Some(cluster) = cluster else { return shape };
     let beside = if cluster.terms.witnesses > 0 { " and a witness" } else { "" };
-    format!("host {} of {}{beside}, {shape}", cluster.host, cluster.terms.hosts)
+    let of = match cluster.is_added() {
+        true => format!("added to a cluster that was made with {}", cluster.terms.hosts),
+        false => format!("of {}", cluster.terms.hosts),
+    };
+    format!("host {} {of}{beside}, {shape}", cluster.host)
 }

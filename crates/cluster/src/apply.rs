@@ -10,7 +10,7 @@ use crate::faults::Faults;
 use crate::ids::{Epoch, Incarnation, RaftId};
 use crate::placement;
 use crate::state::{
-    ClusterState, Copy, HostDescription, HostRecord, HostState, PartitionState, Previous, Vote,
+    ClusterState, Copy, HostDescription, HostPlan, HostRecord, HostState, PartitionState, Vote,
 };
 use lockstep_types::{HostId, PartitionId};
 use std::collections::BTreeSet;
@@ -67,6 +67,11 @@ impl ClusterState {
                 self.begin_move(*partition, (*from, *copy), *incarnation, *epoch)
             }
             Command::EndMove { partition, epoch } => self.end_move(*partition, *epoch),
+            Command::AddHost { host, internal_address, epoch } => {
+                self.add_host(*host, internal_address, *epoch)
+            }
+            Command::PlanHost { host, plan, epoch } => self.plan_host(*host, *plan, *epoch),
+            Command::RemoveHost { host, epoch } => self.remove_host(*host, *epoch),
             Command::CatalogVersion(version) => raise(&mut self.catalog_version, *version),
             Command::RingVersion(version) => raise(&mut self.ring_version, *version),
         };
@@ -127,9 +132,15 @@ impl ClusterState {
         incarnation: Incarnation,
     ) -> Result<Verdict, Refusal> {
         let host = description.host;
-        if host.0 >= self.shape.members() || RaftId::new(host, incarnation).is_none() {
+        // Hosts are listed when a cluster forms, and then when they are added.
+        let is_known = match self.is_formed() {
+            true => self.hosts.contains_key(&host),
+            false => host.0 < self.shape.members(),
+        };
+        if !is_known || RaftId::new(host, incarnation).is_none() {
             return Err(Refusal::UnknownHost(host));
         }
+        let plan = self.hosts.get(&host).map_or(HostPlan::Stays, |record| record.plan);
         if let Some(record) = self.hosts.get(&host) {
             if record.incarnation == incarnation {
                 return Ok(Verdict::Unchanged);
@@ -143,7 +154,8 @@ impl ClusterState {
         }
         self.remove_copies(host)?;
         self.forget_learning(host);
-        self.hosts.insert(host, HostRecord::joining(description.clone(), incarnation));
+        let joining = HostRecord::joining(description.clone(), incarnation);
+        self.hosts.insert(host, HostRecord { plan, ..joining });
         Ok(Verdict::Applied)
     }
 
@@ -246,6 +258,9 @@ impl ClusterState {
 
     fn host_lost(&mut self, host: HostId, incarnation: Incarnation) -> Result<Verdict, Refusal> {
         let record = self.record(host, incarnation)?;
+        if record.state == HostState::Added {
+            return Ok(Verdict::Unchanged);
+        }
         let was = std::mem::replace(&mut record.state, HostState::Down);
         self.forget_learning(host);
         if !self.is_formed() {
@@ -305,7 +320,7 @@ impl ClusterState {
     }
 
     /// The coordinator is at this host from this epoch on, unless it was there before.
-    fn place_coordinator(&mut self, host: HostId) {
+    pub(crate) fn place_coordinator(&mut self, host: HostId) {
         if self.coordinator != host {
             (self.coordinator, self.coordinator_since) = (host, self.epoch);
         }
@@ -474,109 +489,6 @@ impl ClusterState {
         self.partitions[number].learning.clear();
         self.set_copies(number, vec![copy], self.epoch);
         Ok(Verdict::Applied)
-    }
-
-    /// The number of a partition that a host follows, at the given epoch.
-    fn follower_at(
-        &self,
-        partition: PartitionId,
-        host: HostId,
-        epoch: Epoch,
-    ) -> Result<usize, Refusal> {
-        let number = self.at_epoch(partition, epoch)?;
-        if !self.serves(host) {
-            return Err(Refusal::NotServing(host));
-        }
-        let state = &self.partitions[number];
-        match state.copy_at(host).is_some() && state.leader != host {
-            true => Ok(number),
-            false => Err(Refusal::Copies(host)),
-        }
-    }
-
-    fn begin_hand_over(
-        &mut self,
-        partition: PartitionId,
-        to: HostId,
-        epoch: Epoch,
-    ) -> Result<Verdict, Refusal> {
-        let number = self.follower_at(partition, to, epoch)?;
-        let hand_over = &mut self.partitions[number].hand_over;
-        match *hand_over {
-            Some(host) if host == to => return Ok(Verdict::Unchanged),
-            Some(_) => return Err(Refusal::HandOver(partition)),
-            None => *hand_over = Some(to),
-        }
-        Ok(Verdict::Applied)
-    }
-
-    fn complete_hand_over(
-        &mut self,
-        partition: PartitionId,
-        to: HostId,
-        epoch: Epoch,
-    ) -> Result<Verdict, Refusal> {
-        let number = self.follower_at(partition, to, epoch)?;
-        if self.partitions[number].hand_over != Some(to) {
-            return Err(Refusal::HandOver(partition));
-        }
-        self.epoch = self.epoch.next();
-        self.partitions[number].hand_over = None;
-        self.partitions[number].lead(to, self.epoch, true);
-        Ok(Verdict::Applied)
-    }
-
-    fn give_up_hand_over(
-        &mut self,
-        partition: PartitionId,
-        epoch: Epoch,
-    ) -> Result<Verdict, Refusal> {
-        let number = self.at_epoch(partition, epoch)?;
-        if self.partitions[number].hand_over.take().is_none() {
-            return Err(Refusal::HandOver(partition));
-        }
-        self.epoch = self.epoch.next();
-        let leader = self.partitions[number].leader;
-        self.partitions[number].lead(leader, self.epoch, false);
-        Ok(Verdict::Applied)
-    }
-
-    fn move_leader(
-        &mut self,
-        partition: PartitionId,
-        to: HostId,
-        epoch: Epoch,
-    ) -> Result<Verdict, Refusal> {
-        let number = self.follower_at(partition, to, epoch)?;
-        self.epoch = self.epoch.next();
-        self.partitions[number].hand_over = None;
-        self.partitions[number].lead(to, self.epoch, false);
-        Ok(Verdict::Applied)
-    }
-
-    fn move_coordinator(&mut self, to: HostId, epoch: Epoch) -> Result<Verdict, Refusal> {
-        if epoch != self.epoch || !self.is_formed() {
-            return Err(Refusal::Stale);
-        }
-        // One without copies may have joined just now, and wait for the coordinator's catalog.
-        let has_copy = self.partitions_of(to).next().is_some();
-        if !self.serves(to) || !has_copy && to != self.coordinator {
-            return Err(Refusal::NotServing(to));
-        }
-        // One that stays has an epoch, too: no move that was proposed before takes place after it.
-        self.epoch = self.epoch.next();
-        self.place_coordinator(to);
-        Ok(Verdict::Applied)
-    }
-}
-
-impl PartitionState {
-    /// Begins an epoch of the partition.
-    fn lead(&mut self, leader: HostId, epoch: Epoch, sealed: bool) {
-        assert!(epoch > self.epoch, "the epoch of a partition only grows");
-        self.previous = Some(Previous { epoch: self.epoch, leader: self.leader, sealed });
-        self.leader = leader;
-        self.epoch = epoch;
     }
 }
 

@@ -5,18 +5,23 @@ use crate::error::FormatError;
 use crate::ids::{ClusterId, Epoch, HOST_LIMIT, Incarnation};
 use crate::moves::CopyMove;
 use crate::state::{
-    ClusterState, Copy, HostDescription, HostRecord, HostState, PartitionState, Previous, Shape,
-    Vote,
+    ClusterState, Copy, HostDescription, HostPlan, HostRecord, HostState, PartitionState, Previous,
+    Shape, Vote,
 };
 use lockstep_base::bytes::{ByteReader, ByteWriter, text};
 use lockstep_types::{HostId, PartitionId, ThreadId};
 
 /// Version of the byte form of [`ClusterState`].
-pub(crate) const STATE_VERSION: u8 = 6;
-/// Does not have the K with which the cluster was made, which is the one in force, and no moves of
-/// copies.
-const STATE_VERSION_BEFORE: u8 = 5;
-/// Does not have the directories of hosts either.
+pub(crate) const STATE_VERSION: u8 = 7;
+/// From this one on there are the plans of hosts, the numbers that were given, and since when
+/// leaders were moved by transfers alone.
+const STATE_VERSION_PLANS: u8 = 7;
+/// From this one on there are moves of copies, and the K with which the cluster was made; before,
+/// that is the one in force.
+const STATE_VERSION_MOVES: u8 = 6;
+/// From this one on there are the directories of hosts.
+const STATE_VERSION_DIRECTORIES: u8 = 5;
+/// The oldest one that is read.
 const STATE_VERSION_OLDEST: u8 = 4;
 /// Bytes of a name or an address, at most.
 pub(crate) const TEXT_BYTES_MAX: usize = 1024;
@@ -176,7 +181,9 @@ fn put_record(output: &mut Vec<u8>, record: &HostRecord) {
         HostState::Joining => 0,
         HostState::Up => 1,
         HostState::Down => 2,
+        HostState::Added => 3,
     });
+    put_plan(output, record.plan);
     output.put_varint(record.up_since.0);
     output.put_u8(match record.vote {
         Vote::None => 0,
@@ -187,15 +194,34 @@ fn put_record(output: &mut Vec<u8>, record: &HostRecord) {
     output.put_varint(record.last_proposal.1);
 }
 
-fn read_record(input: &mut ByteReader<'_>, has_directory: bool) -> Result<HostRecord, FormatError> {
-    let description = read_description(input, has_directory)?;
+pub(crate) fn put_plan(output: &mut Vec<u8>, plan: HostPlan) {
+    output.put_u8(match plan {
+        HostPlan::Stays => 0,
+        HostPlan::Fills => 1,
+        HostPlan::Leaves => 2,
+    });
+}
+
+pub(crate) fn read_plan(input: &mut ByteReader<'_>) -> Result<HostPlan, FormatError> {
+    Ok(match input.u8()? {
+        0 => HostPlan::Stays,
+        1 => HostPlan::Fills,
+        2 => HostPlan::Leaves,
+        found => return Err(FormatError::Value { field: "plan", found: u64::from(found) }),
+    })
+}
+
+fn read_record(input: &mut ByteReader<'_>, version: u8) -> Result<HostRecord, FormatError> {
+    let description = read_description(input, version >= STATE_VERSION_DIRECTORIES)?;
     let (incarnation, joined_in) = (read_incarnation(input)?, read_incarnation(input)?);
     let state = match input.u8()? {
         0 => HostState::Joining,
         1 => HostState::Up,
         2 => HostState::Down,
+        3 => HostState::Added,
         found => return Err(FormatError::Value { field: "host state", found: u64::from(found) }),
     };
+    let plan = if version >= STATE_VERSION_PLANS { read_plan(input)? } else { HostPlan::Stays };
     let up_since = read_epoch(input)?;
     let vote = match input.u8()? {
         0 => Vote::None,
@@ -204,7 +230,16 @@ fn read_record(input: &mut ByteReader<'_>, has_directory: bool) -> Result<HostRe
         found => return Err(FormatError::Value { field: "vote", found: u64::from(found) }),
     };
     let last_proposal = (read_incarnation(input)?, input.varint()?);
-    Ok(HostRecord { description, incarnation, joined_in, state, up_since, vote, last_proposal })
+    Ok(HostRecord {
+        description,
+        incarnation,
+        joined_in,
+        state,
+        plan,
+        up_since,
+        vote,
+        last_proposal,
+    })
 }
 
 fn put_partition(output: &mut Vec<u8>, partition: &PartitionState) {
@@ -229,6 +264,7 @@ fn put_partition(output: &mut Vec<u8>, partition: &PartitionState) {
             output.put_u8(u8::from(previous.sealed));
         }
     }
+    output.put_varint(partition.handed_over_since.0);
 }
 
 /// A host or none: 0 is none, so that a host is its number plus one.
@@ -242,7 +278,7 @@ fn read_no_host(
 
 fn read_partition_state(
     input: &mut ByteReader<'_>,
-    has_moves: bool,
+    version: u8,
 ) -> Result<PartitionState, FormatError> {
     let (epoch, leader) = (read_epoch(input)?, read_host(input)?);
     let count = read_count(input, "copies")?;
@@ -250,7 +286,10 @@ fn read_partition_state(
     let count = read_count(input, "copies that are being loaded")?;
     let learning = (0..count).map(|_| read_copy(input)).collect::<Result<Vec<Copy>, _>>()?;
     let hand_over = read_no_host(input, "target of a transfer")?;
-    let from = if has_moves { read_no_host(input, "host of a moved copy")? } else { None };
+    let from = match version >= STATE_VERSION_MOVES {
+        true => read_no_host(input, "host of a moved copy")?,
+        false => None,
+    };
     let moving = match from {
         Some(from) => Some(CopyMove { from, to: read_host(input)? }),
         None => None,
@@ -263,7 +302,18 @@ fn read_partition_state(
             sealed: read_flag(input, "sealed")?,
         }),
     };
-    Ok(PartitionState { epoch, leader, copies, learning, hand_over, moving, previous })
+    // A state of before does not tell: another host may have taken over in this epoch.
+    let handed_over_since = if version >= STATE_VERSION_PLANS { read_epoch(input)? } else { epoch };
+    Ok(PartitionState {
+        epoch,
+        leader,
+        copies,
+        learning,
+        hand_over,
+        moving,
+        previous,
+        handed_over_since,
+    })
 }
 
 impl ClusterState {
@@ -278,6 +328,7 @@ impl ClusterState {
         output.put_u8(self.made_k);
         output.put_varint(self.hosts.len() as u64);
         self.hosts.values().for_each(|record| put_record(&mut output, record));
+        output.put_varint(u64::from(self.numbers));
         output.put_varint(self.epoch.0);
         output.put_varint(self.partitions.len() as u64);
         self.partitions.iter().for_each(|partition| put_partition(&mut output, partition));
@@ -297,29 +348,31 @@ impl ClusterState {
     pub fn decode(bytes: &[u8]) -> Result<ClusterState, FormatError> {
         let input = &mut ByteReader::new(bytes);
         let (what, known) = ("the cluster's state", STATE_VERSION);
-        let (has_k_and_moves, has_directories) = match input.u8()? {
-            STATE_VERSION => (true, true),
-            STATE_VERSION_BEFORE => (false, true),
-            STATE_VERSION_OLDEST => (false, false),
-            found => return Err(FormatError::Version { what, found, known }),
-        };
+        let version = input.u8()?;
+        if !(STATE_VERSION_OLDEST..=known).contains(&version) {
+            return Err(FormatError::Version { what, found: version, known });
+        }
         let id = ClusterId::read(input)?.ok_or(FormatError::Rule("a cluster has a number"))?;
         let name = read_text(input, "cluster name")?;
         let shape = read_shape(input)?;
-        let made_k = if has_k_and_moves { input.u8()? } else { shape.k };
+        let made_k = if version >= STATE_VERSION_MOVES { input.u8()? } else { shape.k };
         let count = read_count(input, "hosts")?;
-        let records = (0..count).map(|_| read_record(input, has_directories));
+        let records = (0..count).map(|_| read_record(input, version));
         let records = records.collect::<Result<Vec<_>, _>>()?;
         let hosts = records.into_iter().map(|record| (record.description.host, record)).collect();
         let mut state = ClusterState::forming(id, name, shape, hosts);
         state.made_k = made_k;
+        if version >= STATE_VERSION_PLANS {
+            let limit = u64::from(HOST_LIMIT);
+            state.numbers = read_number(input, "numbers of hosts", limit)? as u32;
+        }
         if state.hosts.len() != count {
             return Err(FormatError::Rule("each host is listed once"));
         }
         state.epoch = read_epoch(input)?;
         let count = read_count(input, "partitions")?;
         state.partitions = (0..count)
-            .map(|_| read_partition_state(input, has_k_and_moves))
+            .map(|_| read_partition_state(input, version))
             .collect::<Result<Vec<_>, _>>()?;
         state.coordinator = read_host(input)?;
         state.coordinator_since = read_epoch(input)?;

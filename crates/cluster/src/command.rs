@@ -4,20 +4,21 @@
 //! that it saw. If the state has another one when the command is applied, the command is refused.
 
 use crate::codec::{
-    put_copy, put_description, read_copy, read_count, read_description, read_end, read_epoch,
-    read_host, read_incarnation, read_partition,
+    put_copy, put_description, put_plan, read_copy, read_count, read_description, read_end,
+    read_epoch, read_host, read_incarnation, read_partition, read_plan, read_text,
 };
 use crate::error::FormatError;
 use crate::ids::{Epoch, Incarnation};
-use crate::state::{Copy, HostDescription};
+use crate::state::{Copy, HostDescription, HostPlan};
 use lockstep_base::bytes::{ByteReader, ByteWriter};
 use lockstep_types::{HostId, PartitionId};
 
 /// Version of the byte form of [`Command`].
-pub(crate) const COMMAND_VERSION: u8 = 4;
-/// Has no changes of K and no moves of copies.
-const COMMAND_VERSION_BEFORE: u8 = 3;
-/// Does not have the directory of a host that joins either.
+pub(crate) const COMMAND_VERSION: u8 = 5;
+/// From this one on a host that joins names its directory. From 4 on there are changes of K and
+/// moves of copies, from 5 on hosts that are added and removed.
+const COMMAND_VERSION_DIRECTORIES: u8 = 3;
+/// The oldest one that is read.
 const COMMAND_VERSION_OLDEST: u8 = 2;
 
 /// A change of the replicated state.
@@ -177,6 +178,32 @@ pub enum Command {
         /// The partition's epoch.
         epoch: Epoch,
     },
+    /// A host is listed that no process has joined as yet: the next number, which is never given
+    /// again.
+    AddHost {
+        /// The number.
+        host: HostId,
+        /// Its address for other hosts.
+        internal_address: String,
+        /// The cluster's epoch.
+        epoch: Epoch,
+    },
+    /// The copies of a host are moved to others, or it gets its share, or they stay from now on.
+    PlanHost {
+        /// The host.
+        host: HostId,
+        /// What becomes of its copies.
+        plan: HostPlan,
+        /// The cluster's epoch.
+        epoch: Epoch,
+    },
+    /// A host that is being removed, has no copies and no vote, and is not up is listed no more.
+    RemoveHost {
+        /// The host.
+        host: HostId,
+        /// The cluster's epoch.
+        epoch: Epoch,
+    },
     /// The partition logs have a new version of the catalog.
     CatalogVersion(u64),
     /// The map from hash tokens to partitions has a new version.
@@ -206,6 +233,9 @@ impl Command {
             Command::ChangeK { .. } => 18,
             Command::BeginMove { .. } => 19,
             Command::EndMove { .. } => 20,
+            Command::AddHost { .. } => 21,
+            Command::PlanHost { .. } => 22,
+            Command::RemoveHost { .. } => 23,
         }
     }
 
@@ -265,6 +295,9 @@ impl Command {
                 output.put_varint(u64::from(to.0));
                 output.put_varint(epoch.0);
             }
+            Command::AddHost { .. } | Command::PlanHost { .. } | Command::RemoveHost { .. } => {
+                self.put_change_of_host(&mut output);
+            }
             Command::ChangeK { k, epoch } => {
                 output.put_u8(*k);
                 output.put_varint(epoch.0);
@@ -276,20 +309,37 @@ impl Command {
         output
     }
 
+    /// Appends what a change of the list of hosts has.
+    fn put_change_of_host(&self, output: &mut Vec<u8>) {
+        let (Command::AddHost { host, epoch, .. }
+        | Command::PlanHost { host, epoch, .. }
+        | Command::RemoveHost { host, epoch }) = self
+        else {
+            unreachable!("other commands are written elsewhere");
+        };
+        output.put_varint(u64::from(host.0));
+        match self {
+            Command::AddHost { internal_address, .. } => {
+                output.put_counted(internal_address.as_bytes());
+            }
+            Command::PlanHost { plan, .. } => put_plan(output, *plan),
+            _ => {}
+        }
+        output.put_varint(epoch.0);
+    }
+
     /// Reads the byte form.
     ///
     /// # Errors
     /// The bytes are not a command.
     pub fn decode(bytes: &[u8]) -> Result<Command, FormatError> {
         let input = &mut ByteReader::new(bytes);
-        let has_directory = match input.u8()? {
-            COMMAND_VERSION | COMMAND_VERSION_BEFORE => true,
-            COMMAND_VERSION_OLDEST => false,
-            found => {
-                let (what, known) = ("a command", COMMAND_VERSION);
-                return Err(FormatError::Version { what, found, known });
-            }
-        };
+        let found = input.u8()?;
+        if !(COMMAND_VERSION_OLDEST..=COMMAND_VERSION).contains(&found) {
+            let (what, known) = ("a command", COMMAND_VERSION);
+            return Err(FormatError::Version { what, found, known });
+        }
+        let has_directory = found >= COMMAND_VERSION_DIRECTORIES;
         let kind = input.u8()?;
         let command = read_command(input, kind, has_directory)?;
         read_end(input)?;
@@ -355,7 +405,23 @@ fn read_command(
             Command::BeginMove { partition, from, copy, incarnation, epoch: read_epoch(input)? }
         }
         20 => Command::EndMove { partition: read_partition(input)?, epoch: read_epoch(input)? },
+        21..=23 => read_change_of_host(input, kind)?,
         18 => Command::ChangeK { k: input.u8()?, epoch: read_epoch(input)? },
         found => return Err(FormatError::Value { field: "command", found: u64::from(found) }),
+    })
+}
+
+fn read_change_of_host(input: &mut ByteReader<'_>, kind: u8) -> Result<Command, FormatError> {
+    let host = read_host(input)?;
+    Ok(match kind {
+        21 => {
+            let internal_address = read_text(input, "address")?;
+            Command::AddHost { host, internal_address, epoch: read_epoch(input)? }
+        }
+        22 => {
+            let plan = read_plan(input)?;
+            Command::PlanHost { host, plan, epoch: read_epoch(input)? }
+        }
+        _ => Command::RemoveHost { host, epoch: read_epoch(input)? },
     })
 }

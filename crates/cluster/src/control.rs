@@ -8,7 +8,7 @@ use crate::heartbeat::Heartbeat;
 use crate::ids::{ClusterId, Epoch, Incarnation};
 use crate::leases::Leases;
 use crate::member::{
-    Effects, Event, Member, MemberConfig, Outgoing, ProposalId, Restored, voter_count,
+    Effects, Event, Member, MemberConfig, Outgoing, ProposalId, Restored, wanted_voters,
 };
 use crate::now::Now;
 use crate::options::Options;
@@ -50,6 +50,13 @@ pub enum ControlEvent {
     Suspects(Vec<HostId>),
     /// The clock of another host is off: it is refused.
     ClockOff(ClusterError),
+}
+
+impl ControlEvent {
+    /// Whether the state is another one from now on.
+    pub fn changes_state(&self) -> bool {
+        matches!(self, ControlEvent::Member(event) if changes_state(event))
+    }
 }
 
 /// What the caller does, in this order. See [`Effects`].
@@ -121,7 +128,7 @@ impl Control {
         let Some(state) = self.state() else { return false };
         let own = state.hosts.get(&self.member.host());
         let votes = own.is_some_and(|record| record.vote == Vote::Voter);
-        votes || state.voters().count() >= voter_count(&state.shape)
+        votes || state.voters().count() >= wanted_voters(state)
     }
 
     /// What this host is to the cluster.
@@ -218,6 +225,12 @@ impl Control {
         };
         let partitions = (0..).map(PartitionId).take(state.partitions.len());
         partitions.filter(|partition| !is_served(partition)).collect()
+    }
+
+    /// This host is linked with another one, which the options of its start may not name: it
+    /// greets that one, too.
+    pub fn greet(&mut self, host: HostId) {
+        self.member.greet(host);
     }
 
     /// A site thread ran at a time, or was waiting for work then.
@@ -329,6 +342,10 @@ impl Control {
         if from == self.member.host() || self.cluster() != Some(heartbeat.cluster) {
             return;
         }
+        if self.state().is_some_and(|state| !state.hosts.contains_key(&from)) {
+            // A host that was removed, or is about to be added.
+            return;
+        }
         let Some(heard) = self.detector.take(from, heartbeat, (now.us, now.wall_us)) else {
             return;
         };
@@ -389,8 +406,9 @@ impl Control {
         self.next_heartbeat_us = now.us + self.options.heartbeat_interval_us;
         let Some(state) = self.member.state() else { return };
         let (cluster, epoch, own) = (state.id, state.epoch, self.member.host());
+        let joined = state.hosts.iter().filter(|(_, record)| record.state != HostState::Added);
         let to: Vec<(HostId, Incarnation)> =
-            state.hosts.iter().map(|(host, record)| (*host, record.incarnation)).collect();
+            joined.map(|(host, record)| (*host, record.incarnation)).collect();
         for (host, incarnation) in to.into_iter().filter(|(host, _)| *host != own) {
             let came_us = self.detector.answers_from_us(host, incarnation);
             let grants =
@@ -409,9 +427,11 @@ impl Control {
         if self.installed == Some(version) {
             return;
         }
-        for record in state.hosts.values() {
-            self.detector.expect(record.description.host, record.incarnation, now.us);
+        let joined = state.hosts.iter().filter(|(_, record)| record.state != HostState::Added);
+        for (host, record) in joined {
+            self.detector.expect(*host, record.incarnation, now.us);
         }
+        self.detector.forget_others(|host| state.hosts.contains_key(&host));
         if self.installed.is_some_and(|installed| installed.0 == Epoch(0)) && state.is_formed() {
             // Hosts have heartbeats for each other once they have the state.
             self.detector.expect_all(now.us);

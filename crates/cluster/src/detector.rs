@@ -165,6 +165,11 @@ impl Detector {
         self.peers.insert(host, peer);
     }
 
+    /// Hosts that were removed are not expected any more.
+    pub fn forget_others(&mut self, is_listed: impl Fn(HostId) -> bool) {
+        self.peers.retain(|host, _| is_listed(*host));
+    }
+
     /// All hosts begin now: each has the time of a suspicion to be heard.
     pub fn expect_all(&mut self, now_us: u64) {
         self.peers.values_mut().for_each(|peer| peer.expected_us = now_us);

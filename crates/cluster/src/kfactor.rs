@@ -40,7 +40,7 @@ impl ClusterState {
     /// Whether K may become another one, as far as hosts and copies are concerned that there are.
     fn check_k(&self, k: u8) -> Result<(), Refusal> {
         let refused = |text: String| Err(Refusal::Shape(text));
-        let Shape { hosts, k: present, .. } = self.shape;
+        let (hosts, present) = (self.staying_hosts().count() as u32, self.shape.k);
         if !self.is_formed() {
             return Err(Refusal::Phase);
         }
@@ -61,6 +61,9 @@ impl ClusterState {
                  needs a new cluster, into which a snapshot of this one is restored"
             ));
         }
+        if let Some(host) = self.data_hosts().find(|host| self.leaves(*host)) {
+            return refused(format!("host {host} is being removed: retry when that has ended"));
+        }
         if u32::from(k) >= hosts {
             return refused(format!(
                 "K = {k} needs {} hosts, and the cluster has {hosts}: K = {} is the greatest",
@@ -70,7 +73,7 @@ impl ClusterState {
         }
         let state_of = |host: &HostId| self.hosts.get(host).map(|record| record.state);
         let is_away = |host: &HostId| state_of(host) != Some(HostState::Up);
-        if let Some(host) = (0..hosts).map(HostId).find(is_away) {
+        if let Some(host) = self.data_hosts().find(is_away) {
             return refused(format!(
                 "host {host} is not up: K is changed while all hosts are, so that each has copies"
             ));
@@ -90,7 +93,8 @@ impl ClusterState {
         }
         let copies = usize::from(k) + 1;
         let mut spread = Spread::of(self, copies);
-        let Shape { hosts, sites_per_host, partitions_per_site, .. } = self.shape;
+        let hosts = self.staying_hosts().count() as u32;
+        let Shape { sites_per_host, partitions_per_site, .. } = self.shape;
         let needed = self.partitions.len() * copies;
         if !spread.place_all() {
             let each = u32::from(sites_per_host) * u32::from(partitions_per_site);
@@ -137,8 +141,8 @@ impl ClusterState {
                 dropped.push((PartitionId(number as u32), host));
             }
         }
-        let is_empty = |host: &HostId| held.get(host).is_none_or(|count| *count == 0);
-        if let Some(host) = (0..self.shape.hosts).map(HostId).find(is_empty) {
+        let is_emptied = |host: &HostId| held.get(host) == Some(&0);
+        if let Some(host) = self.data_hosts().find(is_emptied) {
             return Err(Refusal::Shape(format!(
                 "K = {k} leaves host {host} without a copy of any of the {} partitions: let each \
                  host lead about as many (admin cluster balance), or keep K = {}",
@@ -205,7 +209,7 @@ impl ClusterState {
 
 /// Copies that partitions are to get, as they are placed.
 pub(crate) struct Spread<'a> {
-    /// By host, its placement group.
+    /// By number of a host, its placement group.
     groups: Vec<&'a str>,
     copies: usize,
     /// By partition, the hosts with a copy: those that have or load one now, then those that get
@@ -213,18 +217,23 @@ pub(crate) struct Spread<'a> {
     hosts: Vec<Vec<HostId>>,
     /// By partition, how many have or load one now.
     fixed: Vec<usize>,
-    /// By host, the copies that it could have beside those.
+    /// By number of a host, the copies that it could have beside those; 0 for one that has no
+    /// data, is being removed, or is not listed.
     free: Vec<u32>,
 }
 
 impl Spread<'_> {
     fn of(state: &ClusterState, copies: usize) -> Spread<'_> {
-        let numbered = || (0..state.shape.hosts).map(HostId);
+        let numbered = || (0..state.numbers).map(HostId);
         let group = |host: HostId| {
             state.hosts.get(&host).map_or("", |record| record.description.placement_group.as_str())
         };
         let capacity = u32::from(state.shape.partitions_per_site);
+        let staying: BTreeSet<HostId> = state.staying_hosts().collect();
         let free_at = |host: HostId| {
+            if !staying.contains(&host) {
+                return 0;
+            }
             let sites = state.copies_by_site(host);
             sites.into_iter().map(|count| capacity.saturating_sub(count)).sum()
         };
@@ -239,6 +248,30 @@ impl Spread<'_> {
             hosts,
             free: numbered().map(free_at).collect(),
         }
+    }
+
+    /// Where copies could be at the other hosts that stay and `may_load`, so that none is at a
+    /// host: as many as there is capacity for, those that partitions lack now among them. And
+    /// whether these are all.
+    pub(crate) fn without(
+        state: &ClusterState,
+        host: HostId,
+        may_load: impl Fn(HostId) -> bool,
+    ) -> (Vec<(PartitionId, Copy)>, bool) {
+        let mut spread = Spread::of(state, state.shape.copies());
+        for (other, free) in (0..).map(HostId).zip(&mut spread.free) {
+            if other == host || !may_load(other) {
+                *free = 0;
+            }
+        }
+        for (hosts, fixed) in spread.hosts.iter_mut().zip(&mut spread.fixed) {
+            hosts.retain(|other| *other != host);
+            *fixed = hosts.len();
+        }
+        spread.place_most();
+        spread.separate_groups();
+        let are_all = spread.hosts.iter().all(|hosts| hosts.len() >= spread.copies);
+        (spread.added(state), are_all)
     }
 
     /// Of what partitions lack now, at hosts that serve and `may_load`.
@@ -384,7 +417,7 @@ impl Spread<'_> {
 
     /// The copies that partitions get, each at the site of its host with the fewest.
     fn added(&self, state: &ClusterState) -> Vec<(PartitionId, Copy)> {
-        let numbered = (0..state.shape.hosts).map(HostId);
+        let numbered = (0..state.numbers).map(HostId);
         let mut sites: Vec<Vec<u32>> = numbered.map(|host| state.copies_by_site(host)).collect();
         let mut added = Vec::new();
         for (number, hosts) in (0..).map(PartitionId).zip(&self.hosts) {

@@ -14,8 +14,10 @@ mod error;
 mod faults;
 mod forms;
 mod heartbeat;
+mod hosts;
 mod ids;
 mod kfactor;
+mod leaders;
 mod leases;
 mod log;
 mod log_entry;
@@ -53,6 +55,6 @@ pub use now::Now;
 pub use options::Options;
 pub use placement::{first_placement, partition_count};
 pub use state::{
-    ClusterState, Copy, HostDescription, HostRecord, HostState, K_MAX, PartitionState, Previous,
-    Shape, Vote,
+    ClusterState, Copy, HostDescription, HostPlan, HostRecord, HostState, K_MAX, PartitionState,
+    Previous, Shape, Vote,
 };

@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 mod formation;
 mod group;
-pub(crate) use group::voter_count;
+pub(crate) use group::wanted_voters;
 mod proposals;
 mod restored;
 
@@ -37,6 +37,9 @@ pub struct MemberConfig {
     pub agreement: Agreement,
     /// It takes part in no new cluster: it joins one that runs.
     pub joins: bool,
+    /// Hosts that were added to the cluster after it was made, as far as they are known at the
+    /// start: it greets them, too.
+    pub added: Vec<HostId>,
     /// Limits and times.
     pub options: Options,
     /// The seed of what is random: election timeouts and the number of a new cluster.
@@ -185,7 +188,8 @@ impl Member {
         config.options.check()?;
         let host = config.description.host;
         let members = config.agreement.shape.members();
-        if host.0 >= members {
+        let is_added = config.joins || restored.is_some();
+        if host.0 >= members && !is_added {
             let text = format!("host {host} is not one of {members} configured hosts");
             return Err(ClusterError::Configuration(text));
         }

@@ -57,10 +57,13 @@ impl ClusterState {
         if !self.serves(to) {
             return Err(Refusal::NotServing(to));
         }
+        if self.leaves(to) {
+            return refused(format!("host {to} is being removed"));
+        }
         if state.copy_at(to).is_some() {
             return refused(format!("host {to} has a copy of partition {partition} already"));
         }
-        if self.partitions_of(from).count() == 1 {
+        if self.partitions_of(from).count() == 1 && !self.leaves(from) {
             return refused(format!(
                 "host {from} has no other copy: a host keeps one, so that its vote counts at a \
                  start of the whole cluster"

@@ -26,6 +26,9 @@ pub struct Options {
     /// A partition lacks a copy for this long before one is loaded at a host that is up; each time
     /// that this does not help, twice as long as before. 0 for never. Default 1 s.
     pub reload_after_us: u64,
+    /// Copies that are moved at a time to hosts that were added, or away from one that is being
+    /// removed. Default 2.
+    pub copy_moves_max: u32,
     /// The unit of time of the Raft group. Default 25 ms.
     pub raft_tick_us: u64,
     /// The Raft leader sends a message to every member this often, in ticks. Default 2.
@@ -67,6 +70,7 @@ impl Default for Options {
             clock_offset_max_us: 1_000_000,
             resume_wait_us: 30_000_000,
             reload_after_us: 1_000_000,
+            copy_moves_max: 2,
             raft_tick_us: 25_000,
             raft_heartbeat_ticks: 2,
             election_ticks: 8,
@@ -125,8 +129,8 @@ impl Options {
             return fail("an election takes more ticks than a heartbeat, and at most 1,000".into());
         }
         let limits = [self.compact_entries, self.message_bytes_max, self.uncommitted_bytes_max];
-        if limits.contains(&0) || self.pending_proposals_max == 0 || self.inflight_messages_max == 0
-        {
+        let counts = [self.pending_proposals_max, self.inflight_messages_max, self.copy_moves_max];
+        if limits.contains(&0) || counts.contains(&0) {
             return fail("limits of the control plane are at least 1".into());
         }
         Ok(())

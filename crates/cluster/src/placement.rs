@@ -96,6 +96,7 @@ pub fn first_placement(shape: &Shape, groups: &[&str]) -> Result<Vec<PartitionSt
             hand_over: None,
             moving: None,
             previous: None,
+            handed_over_since: epoch,
         }
     });
     Ok(partitions.collect())

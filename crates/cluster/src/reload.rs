@@ -53,7 +53,7 @@ impl ClusterState {
         };
         let has_capacity =
             |to: &HostId| self.serves(*to) && may_load(*to) && self.place_at(*to).is_some();
-        let free: Vec<HostId> = self.hosts.keys().copied().filter(has_capacity).collect();
+        let free: Vec<HostId> = self.staying_hosts().filter(has_capacity).collect();
         let has_copy = |of: PartitionId, host| self.partitions[of.index()].copy_at(host).is_some();
         let way = |lacking: PartitionId| {
             let others = numbers().filter(|of| *of != lacking);
@@ -98,7 +98,7 @@ impl ClusterState {
             let copy = self.place_at(host)?;
             self.has_capacity(partition.index(), copy).then_some(copy)
         };
-        let hosts = self.hosts.keys().copied().filter(|host| self.serves(*host));
+        let hosts = self.staying_hosts().filter(|host| self.serves(*host));
         hosts.filter_map(place).collect()
     }
 }

@@ -50,6 +50,20 @@ pub enum HostState {
     Up,
     /// It is lost. It stays listed, and comes back as [`HostState::Joining`].
     Down,
+    /// It was added, and no process of it has joined yet.
+    Added,
+}
+
+/// What becomes of the copies of a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum HostPlan {
+    /// They stay.
+    #[default]
+    Stays,
+    /// It was added: copies are moved there until it has its share.
+    Fills,
+    /// It is removed: its copies are moved to other hosts, and then it stops.
+    Leaves,
 }
 
 /// What a member is to the Raft group.
@@ -95,6 +109,8 @@ pub struct HostRecord {
     pub joined_in: Incarnation,
     /// Whether it takes part.
     pub state: HostState,
+    /// What becomes of its copies.
+    pub plan: HostPlan,
     /// The epoch in which it took part last after it did not.
     pub up_since: Epoch,
     /// What it is to the Raft group.
@@ -112,6 +128,7 @@ impl HostRecord {
             incarnation,
             joined_in: incarnation,
             state: HostState::Joining,
+            plan: HostPlan::Stays,
             up_since: Epoch(0),
             vote: Vote::None,
             last_proposal: (Incarnation(0), 0),
@@ -172,6 +189,9 @@ pub struct PartitionState {
     pub moving: Option<CopyMove>,
     /// The configuration before, if there was one.
     pub previous: Option<Previous>,
+    /// Since this epoch the leader changed by planned transfers alone: each leader has answered
+    /// what it was sent, or given it back. Before it another host may have taken over.
+    pub handed_over_since: Epoch,
 }
 
 impl PartitionState {
@@ -199,6 +219,8 @@ pub struct ClusterState {
     pub made_k: u8,
     /// Its hosts and witnesses.
     pub hosts: BTreeMap<HostId, HostRecord>,
+    /// One more than the greatest number that a host or witness has had. No number is given twice.
+    pub numbers: u32,
     /// The current epoch; 0 until the cluster is formed.
     pub epoch: Epoch,
     /// Who has which partition, by number; empty until the cluster is formed.
@@ -230,6 +252,7 @@ impl ClusterState {
             shape,
             made_k: shape.k,
             hosts,
+            numbers: shape.members(),
             epoch: Epoch(0),
             partitions: Vec::new(),
             coordinator: HostId(0),
@@ -253,6 +276,21 @@ impl ClusterState {
     /// A partition, if there is one of that number.
     pub fn partition(&self, partition: PartitionId) -> Option<&PartitionState> {
         self.partitions.get(partition.index())
+    }
+
+    /// The hosts with data, ascending: those that are not up too, and no witness.
+    pub fn data_hosts(&self) -> impl Iterator<Item = HostId> + '_ {
+        self.hosts.keys().copied().filter(|host| !self.shape.is_witness(*host))
+    }
+
+    /// The hosts with data that stay, ascending.
+    pub fn staying_hosts(&self) -> impl Iterator<Item = HostId> + '_ {
+        self.data_hosts().filter(|host| !self.leaves(*host))
+    }
+
+    /// Whether a host is being removed.
+    pub fn leaves(&self, host: HostId) -> bool {
+        self.hosts.get(&host).is_some_and(|record| record.plan == HostPlan::Leaves)
     }
 
     /// Whether a host is up and has data.
@@ -303,13 +341,19 @@ impl ClusterState {
 
     /// The rule that the state breaks, if any.
     pub fn violation(&self) -> Option<&'static str> {
-        let limit = self.shape.members();
+        let limit = self.numbers;
         if self.shape.hosts == 0 || self.shape.sites_per_host == 0 || limit > HOST_LIMIT {
             return Some("a cluster has hosts and sites, and no more than the limit");
         }
+        if limit < self.shape.members() {
+            return Some("the hosts with which the cluster was made have numbers");
+        }
+        if self.hosts.values().filter(|record| record.plan == HostPlan::Leaves).count() > 1 {
+            return Some("one host is removed at a time");
+        }
         for (host, record) in &self.hosts {
             if record.description.host != *host || host.0 >= limit {
-                return Some("each host is listed once, with a configured number");
+                return Some("each host is listed once, with a number that was given");
             }
             if RaftId::new(*host, record.joined_in).is_none()
                 || record.incarnation < record.joined_in
@@ -367,6 +411,9 @@ impl ClusterState {
         }
         if partition.previous.is_some_and(|previous| previous.epoch >= partition.epoch) {
             return Some("the epoch of a partition only grows");
+        }
+        if partition.handed_over_since > partition.epoch {
+            return Some("a leader took over in an epoch that there was");
         }
         let to = partition.hand_over;
         if to.is_some_and(|to| to == partition.leader || partition.copy_at(to).is_none()) {

@@ -31,6 +31,8 @@
 //!    it, see [`crate::reload`].
 //! 8. A copy that is moved goes once the new one is in sync, and the leader is elsewhere, see
 //!    [`crate::moves`].
+//! 9. Copies are moved to hosts that were added and away from one that is being removed, see
+//!    [`crate::hosts`].
 //!
 //! A host that is cut off notices that it is in a minority, and gives up its leases.
 
@@ -122,6 +124,7 @@ impl Supervisor {
         let may_load = |host| serving.contains(&host) && !is_suspected(host);
         proposals.extend(self.reloads.due(state, may_load, options, now_us));
         proposals.extend(self.moves.due(state, now_us));
+        proposals.extend(state.resizing(may_load, options.copy_moves_max as usize));
         proposals
     }
 

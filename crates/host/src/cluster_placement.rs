@@ -50,7 +50,7 @@ impl ClusterPlacement {
         assert!(state.is_formed(), "a cluster has a placement once it is formed");
         let up = state.hosts.iter().filter(|(_, record)| record.state == HostState::Up);
         ClusterPlacement {
-            hosts: state.shape.hosts,
+            hosts: state.data_hosts().count() as u32,
             sites: state.shape.sites_per_host,
             copies: state.made_k + 1,
             up: up
@@ -89,7 +89,7 @@ impl ClusterPlacement {
                 leader: *leader,
                 followers: others[1..].iter().chain(&here).copied().collect(),
                 learning: Vec::new(),
-                handed_over: None,
+                handed_over_since: since_epoch.min(partition.handed_over_since),
             };
             is_behind = true;
         }
@@ -114,9 +114,8 @@ fn partition(state: &PartitionState) -> PartitionPlacement {
             .iter()
             .map(|copy| ThreadId::at(copy.host, copy.thread.0))
             .collect(),
-        handed_over: state.previous.filter(|previous| previous.sealed).map(|previous| {
-            u32::try_from(previous.epoch.0).expect("a cluster changes less than 2^32 times")
-        }),
+        handed_over_since: u32::try_from(state.handed_over_since.0)
+            .expect("a cluster changes less than 2^32 times"),
     }
 }
 
@@ -131,7 +130,7 @@ mod tests {
             leader: ThreadId::at(HostId(leader), 0),
             followers: followers.iter().map(|host| ThreadId::at(HostId(*host), 1)).collect(),
             learning: Vec::new(),
-            handed_over: None,
+            handed_over_since: 1,
         };
         let newest = ClusterPlacement {
             hosts: 3,

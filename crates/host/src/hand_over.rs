@@ -248,7 +248,7 @@ mod tests {
             leader: ThreadId::at(HostId(leader), 0),
             followers: vec![ThreadId::at(HostId(1 - leader), 0)],
             learning: Vec::new(),
-            handed_over: None,
+            handed_over_since: 1,
         };
         let cluster = ClusterPlacement {
             hosts: 2,

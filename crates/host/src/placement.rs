@@ -19,7 +19,7 @@ pub(crate) const FIRST_EPOCH: u64 = 1;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placement {
     host: HostId,
-    /// Number of hosts, those that are lost included.
+    /// Number of hosts that are listed, those that are lost included.
     hosts: u32,
     copies_each: u8,
     /// The hosts that take part, ascending, and the epoch since which each does.
@@ -44,7 +44,7 @@ pub struct Placement {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Copies {
     epoch: u32,
-    handed_over: Option<u32>,
+    handed_over_since: u32,
     followers: Box<[ThreadId]>,
     learning: Box<[ThreadId]>,
 }
@@ -52,7 +52,8 @@ struct Copies {
 /// A placement as all hosts see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterPlacement {
-    /// Number of hosts, those that are lost included.
+    /// Number of hosts that are listed, those that are lost included. Where one was removed, the
+    /// others have numbers that are not below it.
     pub hosts: u32,
     /// Sites of each host.
     pub sites: u16,
@@ -82,9 +83,9 @@ pub struct PartitionPlacement {
     pub followers: Vec<ThreadId>,
     /// Copies that are being loaded.
     pub learning: Vec<ThreadId>,
-    /// The epoch before, if its leader has handed the partition over: what was handed to that one
-    /// is answered, or comes back.
-    pub handed_over: Option<u32>,
+    /// Since this epoch each leader has handed the partition over to the next one: what was handed
+    /// to any of them is answered, or comes back.
+    pub handed_over_since: u32,
 }
 
 /// How many hosts, sites and partitions a cluster has.
@@ -139,7 +140,7 @@ impl Placement {
             leader,
             followers: Vec::new(),
             learning: Vec::new(),
-            handed_over: None,
+            handed_over_since: FIRST_EPOCH as u32,
         };
         let partitions: Vec<PartitionPlacement> = leaders.map(alone).collect();
         let coordinator = partitions[0].leader;
@@ -183,7 +184,7 @@ impl Placement {
         }
         let copies = |partition: &PartitionPlacement| Copies {
             epoch: partition.epoch,
-            handed_over: partition.handed_over,
+            handed_over_since: partition.handed_over_since,
             followers: partition.followers.clone().into(),
             learning: partition.learning.clone().into(),
         };
@@ -227,8 +228,8 @@ impl Placement {
             }
         }
         assert!(
-            self.up.is_sorted() && self.up.iter().all(|(host, _)| host.0 < self.hosts),
-            "hosts"
+            self.up.is_sorted() && self.up.len() <= self.hosts as usize,
+            "the hosts that take part are listed"
         );
         let is_here = self.coordinator.host() == self.host;
         assert!(!is_here || self.coordinator.index() < site_count, "the coordinator is at a site");
@@ -318,7 +319,7 @@ impl Placement {
             partitions.any(|of| {
                 let at = before.leader_of(of);
                 let is_moved = at.host() == *host && at != self.leader_of(of);
-                is_moved && self.copies[of.index()].handed_over != Some(before.epoch_of(of))
+                is_moved && before.epoch_of(of) < self.copies[of.index()].handed_over_since
             })
         };
         // Where it stayed, the coordinator was moved on purpose when it had nothing in progress,
@@ -334,8 +335,12 @@ impl Placement {
             before.is_up(*host) && !self.is_up(*host)
                 || self.is_back_since(before, *host) && (before.is_up(*host) || leads(host))
         };
-        let hosts = (0..before.hosts).map(HostId);
-        hosts.filter(|host| is_lost(host) || is_deposed(host) || is_replaced(host)).collect()
+        let mut known: Vec<HostId> = before.hosts().chain(self.hosts()).collect();
+        known.extend(before.leaders.iter().map(|leader| leader.host()));
+        known.sort_unstable();
+        known.dedup();
+        known.retain(|host| is_lost(host) || is_deposed(host) || is_replaced(host));
+        known
     }
 
     /// The hosts of the cluster that take part, but this one.
@@ -468,7 +473,7 @@ mod tests {
                 leader: ThreadId::at(HostId(0), 0),
                 followers: Vec::new(),
                 learning: Vec::new(),
-                handed_over: None,
+                handed_over_since: 1,
             };
             let cluster = ClusterPlacement {
                 hosts: 2,
@@ -495,11 +500,11 @@ mod tests {
     fn a_host_that_others_lead_for_answers_no_more_though_it_takes_part() {
         let placed = |leaders: [u32; 2], coordinator: u32, up: &[u32], epoch| {
             let partition = |host| PartitionPlacement {
-                epoch: 1,
+                epoch: epoch as u32,
                 leader: ThreadId::at(HostId(host), 0),
                 followers: Vec::new(),
                 learning: Vec::new(),
-                handed_over: None,
+                handed_over_since: epoch as u32,
             };
             let cluster = ClusterPlacement {
                 hosts: 4,

@@ -13,6 +13,8 @@ enum Stage {
     Serving,
     /// The other hosts go on without it.
     Out,
+    /// It is not of the cluster any more.
+    Removed,
 }
 
 /// What has changed.
@@ -29,6 +31,8 @@ pub enum Turn {
     Resumed,
     /// It serves again.
     Serves,
+    /// It was removed from the cluster: no process of it takes part again.
+    Removed,
 }
 
 /// Whether a host serves.
@@ -77,7 +81,7 @@ impl Serving {
     /// Whether this host, which the others have put out, is to begin again as one without data,
     /// after it could do so for this long. To be asked from time to time.
     pub fn is_to_begin_again(&mut self, control: &Control, after_us: u64, now_us: u64) -> bool {
-        if !self.is_out() || !Serving::is_free(control, now_us) {
+        if self.stage != Stage::Out || !Serving::is_free(control, now_us) {
             self.free_since_us = None;
             return false;
         }
@@ -106,9 +110,9 @@ impl Serving {
         self.stage == Stage::Forming
     }
 
-    /// Whether the others have put it out.
+    /// Whether the others have put it out, or removed it.
     pub fn is_out(&self) -> bool {
-        self.stage == Stage::Out
+        matches!(self.stage, Stage::Out | Stage::Removed)
     }
 
     /// Whether calls are refused.
@@ -126,7 +130,7 @@ impl Serving {
     pub fn may_join(control: &Control) -> bool {
         let member = control.member();
         let Some(state) = control.state().filter(|state| state.is_formed()) else { return false };
-        let record = &state.hosts[&member.host()];
+        let Some(record) = state.hosts.get(&member.host()) else { return false };
         let is_listed = record.incarnation == member.incarnation();
         let has_copies = state.partitions_of(member.host()).next().is_some();
         is_listed && control.votes_if_needed() && record.state != HostState::Up && !has_copies
@@ -148,7 +152,11 @@ impl Serving {
     pub fn poll(&mut self, control: &Control, now_us: u64) -> Option<Turn> {
         let member = control.member();
         let state = control.state().filter(|state| state.is_formed())?;
-        let record = &state.hosts[&member.host()];
+        let Some(record) = state.hosts.get(&member.host()) else {
+            self.is_cut_off = true;
+            let before = std::mem::replace(&mut self.stage, Stage::Removed);
+            return (before != Stage::Removed).then_some(Turn::Removed);
+        };
         let is_known = record.incarnation == member.incarnation();
         let is_up = !is_known || record.state == HostState::Up;
         let standing = control.standing();
@@ -156,7 +164,7 @@ impl Serving {
         match (self.stage, is_up) {
             (Stage::Forming, false) if self.resumes && has_copies() => None,
             (Stage::Forming, false) if self.joins && !has_copies() => None,
-            (Stage::Forming, true) | (Stage::Out, false) => None,
+            (Stage::Forming, true) | (Stage::Out, false) | (Stage::Removed, _) => None,
             (stage @ (Stage::Forming | Stage::Serving), false) => {
                 (self.stage, self.is_cut_off) = (Stage::Out, true);
                 Some(if stage == Stage::Forming { Turn::NotMember } else { Turn::Out })

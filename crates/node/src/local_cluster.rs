@@ -35,6 +35,7 @@ pub fn members_and_witness(
     let witness = ClusterMembership {
         host: HostId(hosts),
         addresses: reserved.iter().map(ReservedPort::address).collect(),
+        added: Vec::new(),
         terms: ClusterTerms::of_witness(hosts, &configuration().options),
         rejoins: false,
         placement_group: DEFAULT_PLACEMENT_GROUP.to_string(),
@@ -60,6 +61,7 @@ fn members_at(
         configuration.cluster = Some(ClusterMembership {
             host,
             addresses,
+            added: Vec::new(),
             terms,
             rejoins: false,
             placement_group: DEFAULT_PLACEMENT_GROUP.to_string(),
@@ -68,6 +70,29 @@ fn members_at(
         configuration
     };
     (0..hosts).map(member).collect()
+}
+
+/// The configuration of a host that was added under a number, at this port, to the cluster of
+/// which another one is a member.
+///
+/// # Panics
+/// The other one is no member of a cluster.
+pub fn added_to(
+    member: &ServerConfiguration,
+    host: HostId,
+    port: &ReservedPort,
+    configuration: ServerConfiguration,
+) -> ServerConfiguration {
+    let cluster = member.cluster.as_ref().expect("it is a member of a cluster");
+    let added = cluster.added.iter().copied().chain([(host, port.address())]).collect();
+    let cluster = ClusterMembership {
+        host,
+        added,
+        rejoins: true,
+        reservation: Some(Arc::clone(&port.socket)),
+        ..cluster.clone()
+    };
+    ServerConfiguration { cluster: Some(cluster), ..configuration }
 }
 
 /// Starts the hosts of a cluster, each of which waits for the others.

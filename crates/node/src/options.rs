@@ -249,6 +249,9 @@ options! {
     max_unreceived_bytes: Bytes = 64 * MIB, 64 * 1_024, 1 << 40, "bytes",
         "Log entries of a partition that some copy has not received; with more the partition's \
          site reads nothing from its clients.";
+    max_copy_moves: Count = 2, 1, 1_000, "copies",
+        "Copies that are moved at a time to hosts that were added to the cluster, or away from one \
+         that is being removed.";
     max_copy_load_bytes: Bytes = 256 * MIB, MIB, 1 << 40, "bytes",
         "Log entries of a partition that are kept for a copy which is being loaded; with more the \
          copy begins again.";

@@ -159,6 +159,10 @@ system_procedures! {
             &[("sql", Text), ("partitioning value", Any), ("values", Values)],
         ],
     ).while_paused();
+    AddHost = procedure(
+        "Adds a host to the cluster: it gets a number, joins, and is given its share of copies.",
+        &[&[("internal address", Text)]],
+    ).checked().administrators();
     CancelShutdown = procedure("Cancels a prepared shutdown.", &[&[]])
         .checked().administrators().while_stopping();
     Explain = procedure(
@@ -179,6 +183,10 @@ system_procedures! {
         "Returns a value of a type for each partition that is hashed to it.",
         &[&[("type", Text)]],
     ).while_paused().while_stopping();
+    KeepHost = procedure(
+        "Ends the removal of a host, which keeps the copies that it has.",
+        &[&[("host", Integer)]],
+    ).checked().administrators();
     LoadMultipartitionTable = procedure(
         "Inserts or upserts the rows of a replicated table.",
         &[&[("table", Text), ("upsert", TinyInt), ("rows", Rows)]],
@@ -220,6 +228,10 @@ system_procedures! {
     QueryStats = procedure("Runs a query over statistics.", &[&[("sql", Text)]]).while_paused();
     Quiesce = procedure("Answers once everything that was answered before is durable.", &[&[]])
         .checked().while_stopping().tasks(&[0]);
+    RemoveHost = procedure(
+        "Removes a host from the cluster: its copies are moved to others, and then it stops.",
+        &[&[("host", Integer)]],
+    ).checked().administrators();
     Resume = procedure("Ends a pause.", &[&[]]).checked().administrators();
     SetKFactor = procedure(
         "Changes how many hosts may be lost: each partition gets a copy more, or loses one.",

@@ -25,6 +25,7 @@ pub fn command() -> Command {
         .arg(flag("json", "As JSON"))
         .arg(flag("watch", "Show it again every second, until interrupted"))
         .subcommands(super::leaders::of_cluster())
+        .subcommands(super::resize::of_cluster())
 }
 
 /// How often a call is made.
@@ -33,7 +34,7 @@ const ATTEMPTS: usize = 10;
 pub struct Host {
     pub id: i64,
     pub name: String,
-    /// `up`, `loading` while it loads copies, `joining` or `down`.
+    /// `up`, `loading` while it loads copies, `joining`, `down`, or `added` before it joins first.
     pub state: String,
     pub client: String,
     pub admin: String,
@@ -41,12 +42,23 @@ pub struct Host {
     pub role: String,
     /// Hosts of one placement group may fail together.
     pub group: String,
+    /// What becomes of its copies: `stays`, `fills` or `leaves`.
+    pub plan: String,
 }
 
 impl Host {
     /// Whether it is a witness.
     pub fn is_witness(&self) -> bool {
         self.role == "witness"
+    }
+
+    /// Its state, and for one that is up what becomes of its copies.
+    fn shown_state(&self) -> &str {
+        match (self.state.as_str(), self.plan.as_str()) {
+            ("up" | "loading", "fills") => "filling",
+            ("up" | "loading", "leaves") => "leaving",
+            (state, _) => state,
+        }
     }
 }
 
@@ -76,6 +88,9 @@ pub struct Cluster {
 }
 
 pub fn run(arguments: &ArgMatches) -> Result<ExitCode, String> {
+    if let Some((what @ ("add" | "remove"), arguments)) = arguments.subcommand() {
+        return super::resize::run(what, arguments);
+    }
     if let Some((what, arguments)) = arguments.subcommand() {
         return super::leaders::run(what, arguments);
     }
@@ -156,8 +171,8 @@ fn host(row: &[Value]) -> Option<Host> {
         Some(Value::Text(text)) => text.to_string(),
         _ => String::new(),
     };
-    let [name, state, client, admin, role, group] = [0, 1, 2, 3, 4, 5].map(text);
-    Some(Host { id: *id, name, state, client, admin, role, group })
+    let [name, state, client, admin, role, group, plan] = [0, 1, 2, 3, 4, 5, 6].map(text);
+    Some(Host { id: *id, name, state, client, admin, role, group, plan })
 }
 
 fn partition(row: &[Value]) -> Option<Partition> {
@@ -209,6 +224,7 @@ fn as_json(cluster: &Cluster) -> String {
             "admin": host.admin,
             "role": host.role,
             "group": host.group,
+            "plan": host.plan,
         })
     };
     let partition = |partition: &Partition| {
@@ -266,7 +282,8 @@ fn as_text(cluster: &Cluster) -> String {
     };
     line("host", ["name", "group", "state", "client port", "lag"], "leads", "follows");
     for host in hosts {
-        let Host { id, name, group, state, client, .. } = host;
+        let Host { id, name, group, client, .. } = host;
+        let state = host.shown_state();
         if host.is_witness() {
             line(&id.to_string(), [name, group, state, "(witness)", ""], "", "");
             continue;
@@ -303,8 +320,8 @@ fn in_sync(cluster: &Cluster) -> (usize, i64) {
 impl Host {
     pub fn example(id: i64, state: &str) -> Host {
         let (name, client, admin) = Default::default();
-        let (role, group) = ("host".to_string(), "0".to_string());
-        Host { id, name, state: state.to_string(), client, admin, role, group }
+        let [role, group, plan] = ["host", "0", "stays"].map(str::to_string);
+        Host { id, name, state: state.to_string(), client, admin, role, group, plan }
     }
 }
 

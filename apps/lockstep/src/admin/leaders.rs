@@ -1,7 +1,7 @@
 //! `lockstep admin cluster move-leader|move-copy|balance|kfactor`: leaders and copies are moved
 //! between hosts, and partitions get other numbers of copies, while the cluster serves calls.
 
-use super::cluster::{Cluster, read};
+use super::cluster::{Cluster, Host, read};
 use crate::output::write_out;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use lockstep_client::{ConnectOptions, Connection, OwnedResponse, ParameterWriter};
@@ -125,7 +125,8 @@ fn balance(connection: &mut Connection) -> Result<String, String> {
 /// The moves that make the numbers of partitions that hosts lead differ by one at most, as far as
 /// their copies allow.
 fn balancing(cluster: &Cluster) -> Vec<(i64, i64)> {
-    let up = cluster.hosts.iter().filter(|host| host.state == "up");
+    let stays = |host: &&Host| host.state == "up" && host.plan != "leaves";
+    let up = cluster.hosts.iter().filter(stays);
     let mut counts: BTreeMap<i64, usize> = up.map(|host| (host.id, 0)).collect();
     let mut leaders: Vec<i64> = cluster.partitions.iter().map(|it| it.leader).collect();
     for leader in &leaders {
@@ -185,7 +186,7 @@ fn call_with(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admin::cluster::{Host, Partition};
+    use crate::admin::cluster::Partition;
 
     #[test]
     fn leaders_move_to_hosts_with_copies_that_lead_fewer_partitions() {

@@ -5,6 +5,7 @@ pub mod cluster;
 mod hosts;
 mod leaders;
 mod operate;
+mod resize;
 
 use crate::load::server_argument;
 use crate::output::write_out;

@@ -11,6 +11,7 @@ mod csv;
 mod directory;
 mod durable;
 mod help;
+mod hosts;
 mod java_batches;
 mod last_word;
 mod log_lines;

@@ -3,7 +3,7 @@
 use super::*;
 use crate::error::FormatError;
 use crate::ids::ClusterId;
-use crate::state::Shape;
+use crate::state::{Previous, Shape};
 use lockstep_base::random::SeededRandom;
 use lockstep_types::ThreadId;
 use std::collections::BTreeMap;
@@ -410,10 +410,12 @@ fn bytes_that_are_cut_changed_or_too_long_are_errors_and_never_panic() {
             }
         }
     }
-    let version = FormatError::Version { what: "a command", found: 5, known: 4 };
-    assert_eq!(Command::decode(&[5, 1]), Err(version));
-    assert_eq!(Command::decode(&[3, 1]), Ok(Command::Form), "of the version before");
-    assert_eq!(Command::decode(&[2, 1]), Ok(Command::Form), "of the one before that");
+    let version = |found| FormatError::Version { what: "a command", found, known: 5 };
+    assert_eq!(Command::decode(&[6, 1]), Err(version(6)));
+    assert_eq!(Command::decode(&[1, 1]), Err(version(1)));
+    for before in 2..5 {
+        assert_eq!(Command::decode(&[before, 1]), Ok(Command::Form), "of version {before}");
+    }
 }
 
 #[test]
@@ -422,9 +424,9 @@ fn byte_forms_do_not_change() {
     let partition = PartitionId(300);
     let (to, epoch) = (HostId(2), Epoch(5));
     let commands = [
-        (Command::Form, "0401"),
-        (Command::HostLost { host: to, incarnation: Incarnation(9) }, "04060209"),
-        (Command::CompleteHandOver { partition, to, epoch }, "040aac020205"),
+        (Command::Form, "0501"),
+        (Command::HostLost { host: to, incarnation: Incarnation(9) }, "05060209"),
+        (Command::CompleteHandOver { partition, to, epoch }, "050aac020205"),
         (
             Command::InSync {
                 partition,
@@ -432,11 +434,14 @@ fn byte_forms_do_not_change() {
                 incarnation: Incarnation(7),
                 epoch,
             },
-            "0408ac0202010705",
+            "0508ac0202010705",
         ),
-        (Command::CatalogVersion(128), "040e8001"),
-        (Command::ChangeK { k: 2, epoch }, "04120205"),
-        (Command::EndMove { partition, epoch }, "0414ac0205"),
+        (Command::CatalogVersion(128), "050e8001"),
+        (Command::ChangeK { k: 2, epoch }, "05120205"),
+        (Command::EndMove { partition, epoch }, "0514ac0205"),
+        (Command::AddHost { host: to, internal_address: "a".into(), epoch }, "051502016105"),
+        (Command::PlanHost { host: to, plan: HostPlan::Leaves, epoch }, "0516020205"),
+        (Command::RemoveHost { host: to, epoch }, "05170205"),
     ];
     for (command, expected) in commands {
         assert_eq!(hex(&command.encode()), expected, "{command:?}");
@@ -452,10 +457,13 @@ fn byte_forms_do_not_change() {
         placement_group: "e".into(),
         release: 1,
     };
-    let expected = "06070707070707070707070707070707070474657374010001010000010001610162\
+    let expected = "070707070707070707070707070707070704746573740100010100000100016101\
+        620163016401660165010101010001000000010101010001000000000000010001000000";
+    // The form before, without plans of hosts and numbers.
+    let without_plans = "06070707070707070707070707070707070474657374010001010000010001610162\
         0163016401660165010101010100000001010100010000000000000001000000";
     assert_eq!(hex(&state.encode()), expected);
-    // The form before, without the K with which the cluster was made.
+    // The one before, without the K with which the cluster was made.
     let without_made_k = "05070707070707070707070707070707070474657374010001010001000161016201\
         630164016601650101010101000000010101000100000000000001000000";
     // The one before that, without the directories of hosts.
@@ -467,6 +475,7 @@ fn byte_forms_do_not_change() {
         ClusterState::decode(&bytes.expect("digits"))
     };
     assert_eq!(decode(expected).as_ref(), Ok(&state));
+    assert_eq!(decode(without_plans).as_ref(), Ok(&state));
     assert_eq!(decode(without_made_k).as_ref(), Ok(&state));
     state.hosts.get_mut(&HostId(0)).expect("it is there").description.directory.clear();
     assert_eq!(decode(before), Ok(state));

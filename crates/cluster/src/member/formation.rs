@@ -13,7 +13,7 @@ use crate::log_entry::{HardState, Snapshot};
 use crate::message::{Body, Envelope, Hello, Question};
 use crate::now::Now;
 use crate::raft_core::RaftCore;
-use crate::state::{ClusterState, HostDescription, HostRecord};
+use crate::state::{ClusterState, HostDescription, HostRecord, HostState};
 use lockstep_base::random::split_mix;
 use lockstep_types::HostId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,9 +39,20 @@ impl Member {
             return;
         }
         self.next_hello_us = now_us + self.config.options.hello_interval_us;
-        let hosts = (0..self.config.agreement.shape.members()).map(HostId);
-        for host in hosts.filter(|host| *host != self.host()).collect::<Vec<_>>() {
+        let mut hosts: BTreeSet<HostId> =
+            (0..self.config.agreement.shape.members()).map(HostId).collect();
+        hosts.extend(&self.config.added);
+        hosts.extend(self.state.iter().flat_map(|state| state.hosts.keys()));
+        hosts.remove(&self.host());
+        for host in hosts {
             self.send_hello(host, None, now);
+        }
+    }
+
+    /// A host that was added to the cluster is known from now on.
+    pub(crate) fn greet(&mut self, host: HostId) {
+        if !self.config.added.contains(&host) {
+            self.config.added.push(host);
         }
     }
 
@@ -116,8 +127,10 @@ impl Member {
         let own = HostRecord::joining(self.config.description.clone(), self.config.incarnation);
         let record =
             |seen: &SeenHello| HostRecord::joining(seen.description.clone(), seen.id.joined_in());
+        // One that was added to another cluster greets, too.
+        let configured = self.hellos.iter().filter(|(host, _)| host.0 < members);
         let mut records: BTreeMap<HostId, HostRecord> =
-            self.hellos.iter().map(|(host, seen)| (*host, record(seen))).collect();
+            configured.map(|(host, seen)| (*host, record(seen))).collect();
         records.insert(HostId(0), own);
         assert_eq!(records.len(), members as usize, "every configured host is listed");
         self.begin(records, now_us);
@@ -133,7 +146,7 @@ impl Member {
         let mut order: Vec<HostId> = records.keys().copied().collect();
         // The first host begins, and a witness is there to vote.
         order.sort_by_key(|host| (host.0 != 0, !shape.is_witness(*host), *host));
-        let voters = order.iter().take(super::group::voter_count(&shape));
+        let voters = order.iter().take(super::group::voter_count(shape.members()));
         let voters: BTreeSet<RaftId> = voters.map(|host| records[host].raft_id()).collect();
         let all = records.values().map(HostRecord::raft_id);
         let learners: BTreeSet<RaftId> = all.filter(|id| !voters.contains(id)).collect();
@@ -207,7 +220,7 @@ impl Member {
                 continue;
             }
             let incarnation = seen.id.joined_in();
-            if let Some(old) = record {
+            if let Some(old) = record.filter(|old| old.state != HostState::Added) {
                 let lost = Command::HostLost { host: *host, incarnation: old.incarnation };
                 if self.would_change(&lost) {
                     self.propose_once(lost, now_us);

@@ -4,18 +4,25 @@ use super::Member;
 use crate::command::Command;
 use crate::ids::RaftId;
 use crate::log_entry::GroupChange;
-use crate::state::{HostState, Shape};
+use crate::state::{ClusterState, HostPlan, HostRecord, HostState};
 use lockstep_types::HostId;
 use std::collections::BTreeSet;
 
 /// The most voters. Further members learn, and take the place of a voter that is lost.
 const VOTERS_MAX: u32 = 5;
 
-/// How many members vote: an odd number, since an even one survives no more losses than the odd
-/// one below it.
-pub(crate) fn voter_count(shape: &Shape) -> usize {
-    let members = shape.members().min(VOTERS_MAX);
+/// How many of as many members vote: an odd number, since an even one survives no more losses than
+/// the odd one below it.
+pub(super) fn voter_count(members: u32) -> usize {
+    let members = members.min(VOTERS_MAX);
     (members - u32::from(members.is_multiple_of(2))).max(1) as usize
+}
+
+/// How many members of a cluster vote if all are up. A host that is being removed counts until it
+/// is listed no more.
+pub(crate) fn wanted_voters(state: &ClusterState) -> usize {
+    let joined = state.hosts.values().filter(|record| record.state != HostState::Added);
+    voter_count(joined.count() as u32)
 }
 
 impl Member {
@@ -63,14 +70,26 @@ impl Member {
             return Some(GroupChange::Remove(*old));
         }
         let known: BTreeSet<&RaftId> = voters.iter().chain(&learners).collect();
-        let mut ids = state.hosts.values().map(crate::HostRecord::raft_id);
+        // A host is listed until its vote is gone: the others count it until then.
+        let is_removed = |record: &&HostRecord| {
+            let leaves = record.plan == HostPlan::Leaves && record.state != HostState::Up;
+            leaves && state.is_empty_host(record.description.host)
+        };
+        let mut removed = state.hosts.values().filter(is_removed).map(HostRecord::raft_id);
+        if let Some(id) = removed.find(|id| known.contains(id)) {
+            return Some(GroupChange::Remove(id));
+        }
+        let joined = state.hosts.values().filter(|record| record.state != HostState::Added);
+        let mut ids = joined.filter(|record| !is_removed(record)).map(HostRecord::raft_id);
         if let Some(new) = ids.find(|id| !known.contains(id)) {
             return Some(GroupChange::AddLearner(new));
         }
         let ready = |id: &&RaftId| {
             connected.contains(&id.host())
                 && self.core.is_caught_up(**id)
-                && record_of(id).is_some_and(|record| record.state != HostState::Down)
+                && record_of(id).is_some_and(|record| {
+                    record.state != HostState::Down && record.plan != HostPlan::Leaves
+                })
         };
         let witness_first = |id: &&RaftId| (!state.shape.is_witness(id.host()), **id);
         let candidate = learners.iter().filter(ready).min_by_key(witness_first);
@@ -81,7 +100,7 @@ impl Member {
             down && state.partitions_of(id.host()).next().is_none()
         };
         let down = voters.iter().find(is_down);
-        let wanted = voter_count(&state.shape);
+        let wanted = wanted_voters(state);
         match (voters.len().cmp(&wanted), candidate) {
             (std::cmp::Ordering::Less, Some(id)) => Some(GroupChange::AddVoter(*id)),
             (std::cmp::Ordering::Equal, Some(id)) if down.is_some() => {

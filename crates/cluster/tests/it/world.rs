@@ -183,6 +183,7 @@ impl World {
             },
             incarnation: Incarnation(host.incarnation),
             joins: false,
+            added: Vec::new(),
             agreement: Agreement { name: "sim".into(), shape, hosts_digest: 1 },
             options,
             seed: self.judge.seed,

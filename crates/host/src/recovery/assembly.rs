@@ -18,7 +18,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct HostReport {
     /// The name of the directory.
     pub directory: ClusterId,
-    /// Those of all hosts by what is known there, if the cluster has begun.
+    /// By number of a host, its directory by what is known there, if the cluster has begun; zeros
+    /// where it is not known.
     pub members: Option<Vec<ClusterId>>,
     /// The directory is to take the place of one that is lost.
     pub replaces: bool,
@@ -203,6 +204,9 @@ fn check_directories(reports: &BTreeMap<HostId, HostReport>) -> Result<(), Strin
         let takes_part = |other: &HostId| other != host && report.placement.up.contains(other);
         for (other, found) in reports.iter().filter(|(other, _)| takes_part(other)) {
             let had = members.get(other.0 as usize);
+            if had == Some(&ClusterId::default()) {
+                continue;
+            }
             if had != Some(&found.directory) {
                 return Err(other_directory((*other, found), *host, had));
             }

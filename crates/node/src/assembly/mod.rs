@@ -33,7 +33,7 @@ use serve::Shared;
 pub(crate) use serving::{QUESTION_HEAD, ServingHost, may_be_question};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
@@ -58,12 +58,23 @@ const SERVES_AFTER: Duration = Duration::from_secs(5);
 pub(crate) struct Gathering {
     shared: Arc<Shared>,
     server: Option<JoinHandle<io::Result<TcpListener>>>,
-    addresses: Vec<std::net::SocketAddr>,
+    /// Where hosts listen, as far as that is known.
+    addresses: BTreeMap<HostId, SocketAddr>,
     process: u64,
     plan: AssemblyPlan,
     said: Instant,
     /// The option `cluster_start_timeout_ms`.
     limit: Option<Milliseconds>,
+}
+
+/// What a directory and the options of a start say of the cluster.
+pub(crate) struct KnownCluster {
+    /// The newest placement that is known.
+    pub(crate) placement: DurablePlacement,
+    /// By number of a host, its directory, if the cluster has begun; zeros where it is not known.
+    pub(crate) members: Option<Vec<ClusterId>>,
+    /// Where the hosts with data listen for each other.
+    pub(crate) addresses: BTreeMap<HostId, SocketAddr>,
 }
 
 /// How a host of several with a directory starts.
@@ -93,9 +104,10 @@ impl Gathering {
     pub(crate) fn begin(
         membership: &ClusterMembership,
         (data, options): (&Data, &Options),
-        (placement, members): (DurablePlacement, Option<Vec<ClusterId>>),
+        known: KnownCluster,
         listener: TcpListener,
     ) -> Result<Start, String> {
+        let KnownCluster { placement, members, addresses } = known;
         let partitions = placement.in_sync.len() as u32;
         let log = directory_log(data);
         let kept = log.kept(partitions)?;
@@ -112,7 +124,7 @@ impl Gathering {
         let mut gathering = Gathering {
             shared,
             server: Some(server),
-            addresses: membership.addresses.clone(),
+            addresses,
             process: random_bits(),
             plan: AssemblyPlan {
                 hosts: BTreeSet::new(),
@@ -282,16 +294,20 @@ impl Gathering {
     fn named(&self, missing: &BTreeMap<HostId, Vec<PartitionId>>) -> String {
         let named = missing.iter().map(|(host, partitions)| {
             let partitions: Vec<String> = partitions.iter().map(PartitionId::to_string).collect();
-            let (address, partitions) = (self.addresses[host.0 as usize], partitions.join(", "));
-            format!("host {host} at {address}, which has copies of the partitions {partitions}")
+            let partitions = partitions.join(", ");
+            let at = match self.addresses.get(host) {
+                Some(address) => format!("at {address}"),
+                None => format!("whose address is not known here (--peers ...,{host}=HOST:PORT)"),
+            };
+            format!("host {host} {at}, which has copies of the partitions {partitions}")
         });
         named.collect::<Vec<_>>().join("; ")
     }
 
     fn others(&self) -> impl Iterator<Item = HostId> + use<> {
         let own = self.shared.host;
-        // A witness has no data.
-        (0..self.shared.terms.hosts).map(HostId).filter(move |host| *host != own)
+        let known: Vec<HostId> = self.addresses.keys().copied().collect();
+        known.into_iter().filter(move |host| *host != own)
     }
 
     fn partners(&self) -> Vec<HostId> {
@@ -334,7 +350,7 @@ impl Gathering {
         about: &[u8],
         patience: Duration,
     ) -> Result<Answer, Silent> {
-        let address = &self.addresses[host.0 as usize];
+        let address = self.addresses.get(&host).ok_or(Silent::Absent)?;
         let stream = TcpStream::connect_timeout(address, CONNECT_TIMEOUT);
         let mut stream = stream.map_err(|_| Silent::Absent)?;
         let mut question = vec![kind as u8];
@@ -376,6 +392,7 @@ impl Gathering {
             own if own == self.shared.host => Some(self.shared.report.directory),
             other => known.reports.get(&other).map(|(_, report)| report.directory),
         });
+        // Of hosts that were added the state tells: they join a cluster that has begun.
         let Some(members) = all.collect::<Option<Vec<_>>>() else { return Ok(()) };
         if self.shared.report.members.as_ref() == Some(&members) {
             return Ok(());

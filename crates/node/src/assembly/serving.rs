@@ -8,6 +8,7 @@ use lockstep_durability::directory::{ClusterId, read_members};
 use lockstep_env::Disk;
 use lockstep_host::recovery::assembly::{DurablePlacement, HostReport, other_directory};
 use lockstep_types::HostId;
+use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -23,6 +24,8 @@ pub(crate) struct ServingHost {
     pub(crate) partitions: usize,
     /// By host, its directory, as far as what the hosts agree on has it.
     pub(crate) named: Vec<Option<ClusterId>>,
+    /// The hosts with data of the cluster, each with whether no process of it has joined yet.
+    pub(crate) listed: BTreeMap<HostId, bool>,
     /// Its directory, which has those of all hosts when the cluster began.
     pub(crate) disk: Option<Arc<dyn Disk>>,
     /// The placement that is in force; none where this host cannot say that it is the newest one.
@@ -70,8 +73,18 @@ impl ServingHost {
     fn judge(&self, input: &mut ByteReader<'_>) -> Result<Answer, String> {
         let cut = |_| "a question is cut off".to_string();
         let (host, _process) = (HostId(input.u32().map_err(cut)?), input.u64().map_err(cut)?);
-        if host.0 >= self.terms.hosts || host == self.host {
+        if host == self.host {
             return Err(format!("host {host} is no other host of the cluster"));
+        }
+        if !self.listed.contains_key(&host) {
+            if self.placement.is_none() {
+                // It may have been added since this host heard of a change.
+                return Ok(Answer::NotYet);
+            }
+            return Err(format!(
+                "host {host} is not of the cluster: it was removed, or is to be added first \
+                 (lockstep admin cluster add HOST:PORT), which names its number"
+            ));
         }
         self.terms.agrees_with(input.counted().map_err(cut)?).map_err(|problem| {
             format!("host {} has other terms than host {host}: {problem}", self.host)
@@ -95,6 +108,7 @@ impl ServingHost {
         match had {
             Some(had) if had == report.directory => Ok(()),
             Some(_) if report.replaces && !report.has_begun() => Ok(()),
+            None if self.listed.get(&host) == Some(&true) && !report.has_begun() => Ok(()),
             had => Err(other_directory((host, report), self.host, had.as_ref())),
         }
     }

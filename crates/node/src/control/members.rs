@@ -4,7 +4,7 @@
 
 use super::system::text_parameter;
 use crate::shard::HostFacts;
-use lockstep_cluster::{HostRecord, HostState};
+use lockstep_cluster::{HostPlan, HostRecord, HostState};
 use lockstep_host::placement::Placement;
 use lockstep_types::{Datum, HostId, PartitionId, SqlType, TableBuilder, TableSchema};
 use lockstep_wire_volt::Invocation;
@@ -27,6 +27,9 @@ const UNAVAILABLE: &str = "unavailable";
 const HOST: &str = "host";
 const WITNESS: &str = "witness";
 
+/// The plan of a host whose copies stay where they are.
+const STAYS: &str = "stays";
+
 /// A host as it is shown.
 struct Shown {
     host: HostId,
@@ -36,6 +39,8 @@ struct Shown {
     admin: String,
     role: &'static str,
     group: String,
+    /// What becomes of its copies.
+    plan: &'static str,
 }
 
 /// Appends the tables: the cluster, its hosts, its partitions, the copies that are being loaded.
@@ -102,9 +107,10 @@ fn write_hosts(out: &mut Vec<u8>, facts: &HostFacts) {
         ("ADMIN", SqlType::Varchar),
         ("ROLE", SqlType::Varchar),
         ("PLACEMENT_GROUP", SqlType::Varchar),
+        ("PLAN", SqlType::Varchar),
     ]);
     let mut table = TableBuilder::begin(out, &schema);
-    for Shown { host, name, state, client, admin, role, group } in hosts(facts) {
+    for Shown { host, name, state, client, admin, role, group, plan } in hosts(facts) {
         let row = [
             Datum::Int(host.0.into()),
             Datum::Text(&name),
@@ -113,6 +119,7 @@ fn write_hosts(out: &mut Vec<u8>, facts: &HostFacts) {
             Datum::Text(&admin),
             Datum::Text(role),
             Datum::Text(&group),
+            Datum::Text(plan),
         ];
         table.row(&schema, &row);
     }
@@ -131,6 +138,7 @@ fn hosts(facts: &HostFacts) -> Vec<Shown> {
             admin: facts.reachable(facts.admin_address).to_string(),
             role: HOST,
             group: facts.placement_group.clone(),
+            plan: STAYS,
         }];
     };
     let is_loading = |host: HostId| {
@@ -143,6 +151,12 @@ fn hosts(facts: &HostFacts) -> Vec<Shown> {
         state: match shown_state(record.state) {
             "up" if is_loading(record.description.host) => "loading",
             other => other,
+        },
+        plan: match record.plan {
+            _ if state.shape.is_witness(record.description.host) => "",
+            HostPlan::Stays => STAYS,
+            HostPlan::Fills => "fills",
+            HostPlan::Leaves => "leaves",
         },
         client: record.description.client_address.clone(),
         admin: record.description.admin_address.clone(),
@@ -163,6 +177,7 @@ fn shown_state(state: HostState) -> &'static str {
         HostState::Joining => "joining",
         HostState::Up => "up",
         HostState::Down => "down",
+        HostState::Added => "added",
     }
 }
 

@@ -15,6 +15,7 @@ mod copies;
 mod deployment;
 mod explain;
 mod files;
+mod hosts;
 mod joining;
 mod lead;
 mod lead_move;
@@ -273,6 +274,7 @@ impl Control {
         self.attend_to_stop();
         self.attend_to_leader_moves();
         self.attend_to_copies();
+        self.attend_to_removal();
         self.attend_to_joining();
         self.attend_to_expiry();
         index_build::retry_due(self);
@@ -296,6 +298,7 @@ impl Control {
         let joining = self.joining_time_left();
         let learned = self.learned_time_left();
         let copies = self.copies_call.as_ref().map(CopiesCall::time_left);
+        let copies = copies.or(self.removal_time_left());
         let due = [survey, snapshot, look, task, expiry, build, moves, copies, joining, learned];
         due.into_iter().flatten().min()
     }

@@ -137,7 +137,7 @@ fn unsafe_to_stop(host: HostId, why: &str) -> Failure {
 }
 
 /// What the others cannot do without a host; nothing where they go on.
-fn what_is_lost(state: &ClusterState, host: HostId) -> Option<String> {
+pub(super) fn what_is_lost(state: &ClusterState, host: HostId) -> Option<String> {
     let serves = |other: HostId| other != host && state.serves(other);
     let mut lost: Vec<String> = Vec::new();
     for (partition, placed) in (0..).map(PartitionId).zip(&state.partitions) {

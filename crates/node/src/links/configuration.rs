@@ -16,8 +16,11 @@ pub struct ClusterMembership {
     /// The host. A witness has the number after those of the hosts.
     pub host: HostId,
     /// By host, where it listens for the others; its own address too, and that of the witness as
-    /// the last one.
+    /// the last one. Without a port: that of a host that was removed.
     pub addresses: Vec<SocketAddr>,
+    /// Where hosts listen that were added to the cluster after it was made, as far as the options
+    /// of the start name them; itself if it is one of them.
+    pub added: Vec<(HostId, SocketAddr)>,
     /// What the hosts agree on.
     pub terms: ClusterTerms,
     /// It joins a cluster that runs, in place of a host that is lost, and takes part in no new one.
@@ -57,7 +60,19 @@ pub fn check_placement_group(name: &str) -> Result<(), String> {
 impl ClusterMembership {
     /// Where this host listens for the others.
     pub fn own_address(&self) -> SocketAddr {
-        self.addresses[self.host.0 as usize]
+        self.address_of(self.host).expect("it was checked that this host has an address")
+    }
+
+    /// Where a host or witness listens for the others, as far as the options of the start name it.
+    pub fn address_of(&self, host: HostId) -> Option<SocketAddr> {
+        let made = self.addresses.get(host.0 as usize).copied();
+        let added = || self.added.iter().find(|(added, _)| *added == host);
+        made.or_else(|| added().map(|(_, address)| *address))
+    }
+
+    /// Whether the host was added to the cluster after that was made.
+    pub fn is_added(&self) -> bool {
+        self.host.0 >= self.terms.shape().members()
     }
 
     /// Whether it is a witness.
@@ -72,8 +87,14 @@ impl ClusterMembership {
     pub(crate) fn check(&self, configuration: &ServerConfiguration) -> Result<(), String> {
         self.check_members()?;
         let ClusterTerms { hosts, sites, partitions_per_site, kfactor, .. } = self.terms;
-        if self.host.0 >= hosts {
+        if self.address_of(self.host).is_none() || self.is_witness() {
             return Err(format!("host {} is none of the {hosts} hosts", self.host));
+        }
+        if self.is_added() && !self.rejoins {
+            return Err(format!(
+                "host {} was added to a cluster that runs: it is started with --rejoin",
+                self.host
+            ));
         }
         if kfactor > KFACTOR_MAX {
             return Err(format!("K is 0 to {KFACTOR_MAX}, not {kfactor}"));
@@ -120,6 +141,21 @@ impl ClusterMembership {
                  and {} of them at most",
                 HostId::LIMIT
             ));
+        }
+        for (number, (host, address)) in self.added.iter().enumerate() {
+            if host.0 < members || host.0 >= HostId::LIMIT {
+                return Err(format!(
+                    "{host} is no number of a host that was added to a cluster of {members} hosts \
+                     and witnesses: those are {members} to {}",
+                    HostId::LIMIT - 1
+                ));
+            }
+            let mut others = self.added[..number].iter();
+            if others.any(|(other, at)| other == host || at == address)
+                || self.addresses.contains(address)
+            {
+                return Err(format!("host {host} at {address} is named twice"));
+            }
         }
         self.terms.check_witnesses()
     }

@@ -9,6 +9,8 @@ use lockstep_durability::directory::{ClusterId, RAFT_FOLDER, SeveralHosts, read_
 use lockstep_host::placement::{ClusterPlacement, Placement};
 use lockstep_host::recovery::assembly::DurablePlacement;
 use lockstep_types::{HostId, PartitionId, ThreadId};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 impl RaftStart {
@@ -84,13 +86,37 @@ pub(crate) fn member_directories(
     let Some(state) = state else { return Ok(kept) };
     let kept = |host: usize| kept.as_ref().and_then(|kept| kept.get(host)).copied();
     let named = named_directories(state).into_iter().enumerate();
-    Ok(named.map(|(host, named)| named.or_else(|| kept(host))).collect())
+    let known = named.map(|(host, named)| named.or_else(|| kept(host)).unwrap_or_default());
+    Ok(Some(known.collect()))
 }
 
-/// By host, its directory by a state; none where it has none, or was listed by an earlier release.
+/// Where the hosts with data listen for each other: those that the options of the start name, and
+/// those that were added to the cluster since it was made. One that was removed is none of them.
+pub(crate) fn data_addresses(
+    membership: &ClusterMembership,
+    state: Option<&ClusterState>,
+) -> BTreeMap<HostId, SocketAddr> {
+    let shape = membership.terms.shape();
+    let made = (0..).map(HostId).zip(membership.addresses.iter().copied());
+    let named = made.chain(membership.added.iter().copied());
+    let mut addresses: BTreeMap<HostId, SocketAddr> =
+        named.filter(|(host, address)| !shape.is_witness(*host) && address.port() != 0).collect();
+    let Some(state) = state else { return addresses };
+    let was_removed = |host: &HostId| host.0 < state.numbers && !state.hosts.contains_key(host);
+    addresses.retain(|host, _| !was_removed(host));
+    for host in state.data_hosts() {
+        if let Ok(address) = state.hosts[&host].description.internal_address.parse() {
+            addresses.entry(host).or_insert(address);
+        }
+    }
+    addresses
+}
+
+/// By number of a host, its directory by a state; none where it has none, was listed by an earlier
+/// release, or is listed no more.
 pub(super) fn named_directories(state: &ClusterState) -> Vec<Option<ClusterId>> {
     let of = |host| ClusterId::parse(&state.hosts.get(&host)?.description.directory);
-    (0..state.shape.hosts).map(HostId).map(of).collect()
+    (0..state.numbers).map(HostId).map(of).collect()
 }
 
 /// Whether a host can be started with a directory as one of a cluster.

@@ -17,6 +17,7 @@ impl Links {
     /// Carries out what the control plane has decided.
     pub(super) fn attend_to_members(&mut self) -> io::Result<()> {
         self.members.tick();
+        self.link_hosts();
         self.place_first();
         if self.formed.is_some() && self.members.is_joining() && self.agrees_with_all() {
             self.members.propose_host_up();
@@ -72,7 +73,7 @@ impl Links {
 
     /// Whether the cluster is formed, and this host connected with all that take part.
     fn is_formed(&self) -> bool {
-        let peer = |host: HostId| self.peers[host.0 as usize].as_ref();
+        let peer = |host: HostId| self.peers.get(host.0 as usize).and_then(Option::as_ref);
         self.members.is_formed(|host| peer(host).is_some_and(|peer| peer.agrees()))
     }
 
@@ -81,8 +82,9 @@ impl Links {
         let state = self.members.state();
         let up = state.into_iter().flat_map(|state| &state.hosts);
         let mut up = up.filter(|(_, record)| record.state == HostState::Up).map(|(host, _)| *host);
-        let peer = |host: HostId| self.peers[host.0 as usize].as_ref();
-        up.all(|host| peer(host).is_none_or(|peer| peer.agrees()))
+        let peer = |host: HostId| self.peers.get(host.0 as usize).and_then(Option::as_ref);
+        let own = self.membership.host;
+        up.all(|host| host == own || peer(host).is_some_and(|peer| peer.agrees()))
     }
 
     /// The cluster is formed: the host begins with a placement, the first one, or that of an
@@ -105,7 +107,10 @@ impl Links {
             // been lost or have joined meanwhile, and a copy here may be out of sync: what was
             // brought back of it is void.
             let own = self.membership.host;
-            let resumed_in = state.hosts[&own].up_since;
+            let Some(record) = state.hosts.get(&own) else {
+                return Err("the host was removed from the cluster".to_string());
+            };
+            let resumed_in = record.up_since;
             let is_own = |copies: &[Copy]| copies.iter().any(|copy| copy.host == own);
             let is_new = |(was_own, partition): (&bool, &PartitionState)| {
                 partition.epoch != resumed_in && is_own(&partition.copies) && !*was_own

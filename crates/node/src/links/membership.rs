@@ -114,6 +114,7 @@ impl Membership {
                 (clock::wall_us().max(1_000) as u64 / 1_000).max(raft.last_run + 1),
             ),
             joins: raft.joins || (membership.rejoins && raft.log.is_none()),
+            added: membership.added.iter().map(|(host, _)| *host).collect(),
             agreement: Agreement {
                 name: CLUSTER_NAME.to_string(),
                 shape: terms.shape(),
@@ -394,7 +395,7 @@ impl Membership {
             return;
         }
         self.messages.extend(messages);
-        let changes = events.iter().any(is_change);
+        let changes = events.iter().any(ControlEvent::changes_state);
         events.into_iter().for_each(|event| self.note(event, now));
         if changes {
             self.note_state();
@@ -531,6 +532,12 @@ impl Membership {
                 };
                 self.end = self.end.take().or(Some((None, problem.to_string())));
             }
+            Turn::Removed if self.facts.departure.has_begun() => {}
+            Turn::Removed => {
+                let problem = "the host was removed from the cluster: it stops, and its data are \
+                               not needed any more";
+                self.end = self.end.take().or(Some((None, problem.to_string())));
+            }
             Turn::CutOff(_) if self.facts.drain.has_begun() => {}
             Turn::Out if self.facts.departure.has_begun() => {
                 tracing::info!("the other hosts go on without this one");
@@ -590,9 +597,4 @@ fn begin(config: &MemberConfig, restored: Option<Restored>, now: Now) -> Result<
 
 pub(super) fn now() -> Now {
     Now { us: clock::boot_us(), wall_us: clock::wall_us().max(0) as u64 }
-}
-
-fn is_change(event: &ControlEvent) -> bool {
-    use Event::{PlacementChanged, StateChanged};
-    matches!(event, ControlEvent::Member(PlacementChanged(_) | StateChanged))
 }

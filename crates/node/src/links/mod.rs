@@ -17,6 +17,7 @@ mod configuration;
 mod durable;
 mod follower_logs;
 mod frame;
+mod growth;
 mod lost;
 mod membership;
 mod moves;
@@ -45,7 +46,7 @@ use crate::log::directory::random_bits;
 use crate::mailbox::{Bell, Inbox, Outbox};
 use crate::message::Envelope;
 use crate::shard::HostFacts;
-pub(crate) use durable::{durable_placement, member_directories, placement_here};
+pub(crate) use durable::{data_addresses, durable_placement, member_directories, placement_here};
 use follower_logs::FollowerLogs;
 pub(crate) use follower_logs::SiteLogs;
 use lockstep_base::elapsed::Elapsed;
@@ -62,7 +63,6 @@ use starters::Starters;
 use starting::StartWait;
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::SyncSender;
@@ -129,8 +129,12 @@ pub(crate) struct Links {
     /// The control plane.
     members: Membership,
     listener: TcpListener,
-    /// By host; none for the own one.
+    /// By host; none for the own one, and for a number that no host of the cluster has.
     peers: Vec<Option<Box<Peer>>>,
+    /// Who this host is to others.
+    identity: HostIdentity,
+    /// The epoch of which the links are to all hosts that are listed.
+    linked_epoch: u64,
     newcomers: Vec<Option<Newcomer>>,
     /// Hosts that start ask this one.
     starters: Starters,
@@ -206,14 +210,7 @@ impl Links {
             release: env!("CARGO_PKG_VERSION").to_string(),
             versions: VersionRange::SUPPORTED,
         };
-        let peer = |(number, address): (u32, &SocketAddr)| {
-            let host = HostId(number);
-            (host != membership.host)
-                .then(|| Peer::new(identity.clone(), host, *address, limits()).map(Box::new))
-                .transpose()
-        };
-        let peers = (0..).zip(&membership.addresses).map(peer).collect::<Result<_, _>>();
-        let peers = peers.map_err(io::Error::other)?;
+        let peers = growth::first_peers(&identity, &membership).map_err(io::Error::other)?;
         let members = Membership::new(&membership, Arc::clone(&parts.facts), parts.raft);
         let mut copies = Copies::waiting(placement.host());
         if parts.facts.options.follower_reads.is_on() {
@@ -226,6 +223,8 @@ impl Links {
             facts: parts.facts,
             listener: parts.listener,
             peers,
+            identity,
+            linked_epoch: 0,
             newcomers: Vec::new(),
             starters: Starters::default(),
             sites: placement.site_count(),
@@ -318,6 +317,7 @@ impl Links {
         let newcomer = self.newcomers[place].take().expect("its hello was just read");
         let Newcomer { mut stream, accepting, .. } = newcomer;
         let _ = self.watch.registry().deregister(&mut stream);
+        self.expect_unlisted(from);
         let peer = self.peers.get_mut(from.0 as usize).and_then(Option::as_mut);
         let Some(peer) = peer else {
             tracing::warn!(host = %from, "a host connects that is not of the cluster");
@@ -448,7 +448,7 @@ impl Links {
         let SaidWithTerms { created_ms, placement_epoch } = said;
         peer.other.hear_epoch(placement_epoch);
         // Clients compare it between hosts.
-        if peer.host_id == HostId(0) && self.formed.is_some() {
+        if peer.host_id == self.members.first_host() && self.formed.is_some() {
             self.facts.cluster_created_ms.store(created_ms, Ordering::Relaxed);
         }
         peer.created_ms = Some(created_ms);
@@ -508,7 +508,8 @@ impl Links {
                 let offered = peer.offer(message, self.now);
                 offered.into_iter().for_each(|it| self.outbox.spare.give_back_message(it));
             }
-            None => unreachable!("the placement names hosts of the cluster"),
+            // It was removed after the message was sent: nothing expects an answer of it.
+            None => self.outbox.spare.give_back_message(message),
         }
     }
 

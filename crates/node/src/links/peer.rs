@@ -32,7 +32,8 @@ const GATHERED_BYTES: usize = 4096;
 pub(super) struct Peer {
     pub(super) host_id: HostId,
     pub(super) link: Link,
-    address: SocketAddr,
+    /// Where it listens; none where this host only knows that it connects.
+    address: Option<SocketAddr>,
     /// The connection, and whether it is known to be made.
     stream: Option<(TcpStream, bool)>,
     dialed_us: i64,
@@ -64,7 +65,7 @@ impl Peer {
     pub(super) fn new(
         identity: HostIdentity,
         host: HostId,
-        address: SocketAddr,
+        address: Option<SocketAddr>,
         limits: LinkLimits,
     ) -> Result<Peer, LimitError> {
         let own_host = identity.host;
@@ -94,6 +95,11 @@ impl Peer {
         self.host_id
     }
 
+    /// Where it listens, once that is known.
+    pub(super) fn listens_at(&mut self, address: SocketAddr) {
+        self.address = Some(address);
+    }
+
     fn token(&self) -> Token {
         Token(self.host_id.0 as usize)
     }
@@ -106,7 +112,9 @@ impl Peer {
     /// What is still missing until the hosts are connected and have the same terms; `None` once
     /// they are. The host is named as given.
     pub(super) fn missing(&self, name: &str) -> Option<String> {
-        let address = self.address;
+        let address = self
+            .address
+            .map_or("an address that is not known yet".into(), |address| address.to_string());
         match (self.link.is_connected(), self.has_agreed) {
             (true, true) => None,
             (true, false) => Some(format!("{name} at {address}: connected, no terms yet")),
@@ -149,8 +157,9 @@ impl Peer {
         if self.stream.is_some() || waited < patience * DIAL_EVERY_US {
             return;
         }
+        let Some(address) = self.address else { return };
         self.dialed_us = now.monotonic_us;
-        let mut stream = match TcpStream::connect(self.address) {
+        let mut stream = match TcpStream::connect(address) {
             Ok(stream) => stream,
             Err(error) => return self.problem = error.to_string(),
         };

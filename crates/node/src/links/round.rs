@@ -37,7 +37,7 @@ impl Links {
     /// In this round the socket of a host is looked at, if there is one.
     pub(super) fn look_at(&mut self, place: usize) {
         assert!(self.does_all, "a round that looks at a socket reads from it");
-        if let Some(peer) = &mut self.peers[place] {
+        if let Some(peer) = self.peers.get_mut(place).and_then(Option::as_mut) {
             peer.look();
         }
     }
@@ -49,7 +49,7 @@ impl Links {
             LISTENER => self.accept_all(),
             Token(number) if number >= ACCEPTING => self.hear(number - ACCEPTING),
             Token(number) => {
-                if let Some(peer) = &mut self.peers[number] {
+                if let Some(peer) = self.peers.get_mut(number).and_then(Option::as_mut) {
                     peer.note_event(event, &self.watch, self.now);
                 }
             }

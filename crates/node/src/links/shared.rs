@@ -13,7 +13,7 @@ use crate::shard::{HostFacts, Shard};
 use lockstep_types::HostId;
 use mio::{Events, Poll};
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering, fence};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -36,6 +36,9 @@ const OVERFLOW_TICK: Duration = Duration::from_micros(50);
 /// thread of the links.
 const ROUNDS_MAX: usize = 4;
 
+/// Words with a bit for each host.
+const HEARD_WORDS: usize = HostId::LIMIT.div_ceil(u64::BITS) as usize;
+
 /// What a round has left to do, for the thread of the links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Left {
@@ -55,8 +58,8 @@ pub(crate) struct SharedLinks {
     links: Mutex<Option<Links>>,
     /// What threads want that found another one at the links.
     asked: AtomicU8,
-    /// By host, whether it may have sent something: with [`HEARD`] those are looked at.
-    heard: Vec<AtomicBool>,
+    /// A bit for each host that may have sent something: with [`HEARD`] those are looked at.
+    heard: [AtomicU64; HEARD_WORDS],
     bell: Arc<Bell>,
     facts: Arc<HostFacts>,
     /// The cluster is formed.
@@ -74,12 +77,11 @@ impl SharedLinks {
         formed: SyncSender<Result<Formed, String>>,
     ) -> io::Result<(Arc<SharedLinks>, Poll)> {
         let (bell, facts) = (Arc::clone(&parts.bell), Arc::clone(&parts.facts));
-        let heard = parts.membership.addresses.iter().map(|_| AtomicBool::new(false)).collect();
         let (links, poll) = Links::new(parts, formed)?;
         let shared = SharedLinks {
             links: Mutex::new(Some(links)),
             asked: AtomicU8::new(0),
-            heard,
+            heard: Default::default(),
             bell,
             facts,
             is_formed: AtomicBool::new(false),
@@ -160,13 +162,17 @@ impl SharedLinks {
     /// The calling site has heard that these hosts have sent something.
     #[inline]
     pub(crate) fn hear(&self, hosts: impl Iterator<Item = HostId>) {
-        hosts.for_each(|host| self.heard[host.0 as usize].store(true, Ordering::SeqCst));
+        for host in hosts {
+            let (word, bit) = (host.0 / u64::BITS, host.0 % u64::BITS);
+            self.heard[word as usize].fetch_or(1 << bit, Ordering::SeqCst);
+        }
         self.leave(self.ask(HEARD));
     }
 
     /// Any host may have sent something: the calling site has not asked its poll.
     pub(crate) fn hear_all(&self) {
-        self.hear((0..).map(HostId).take(self.heard.len()));
+        self.heard.iter().for_each(|word| word.store(u64::MAX, Ordering::SeqCst));
+        self.hear(std::iter::empty());
     }
 
     fn leave(&self, left: Left) {
@@ -197,10 +203,15 @@ impl SharedLinks {
     }
 
     fn look_at_heard(&self, links: &mut Links) {
-        for (place, heard) in self.heard.iter().enumerate() {
+        for (number, word) in self.heard.iter().enumerate() {
             // Who asks for it has set it before.
-            if heard.load(Ordering::SeqCst) && heard.swap(false, Ordering::SeqCst) {
-                links.look_at(place);
+            if word.load(Ordering::SeqCst) == 0 {
+                continue;
+            }
+            let mut left = word.swap(0, Ordering::SeqCst);
+            while left != 0 {
+                links.look_at(number * u64::BITS as usize + left.trailing_zeros() as usize);
+                left &= left - 1;
             }
         }
     }

@@ -45,6 +45,7 @@ impl Links {
             terms: self.membership.terms.clone(),
             partitions: self.facts.partition_count as usize,
             named: self.members.state().map(named_directories).unwrap_or_default(),
+            listed: self.members.listed(),
             disk: self.facts.data_disk.clone(),
             placement: self.newest_placement(),
         };

@@ -40,7 +40,7 @@ impl Membership {
                 "the witness is not connected with a majority of the cluster: its vote counts \
                  again when it is"
             ),
-            Turn::Out | Turn::NotMember => tracing::error!(
+            Turn::Out | Turn::NotMember | Turn::Removed => tracing::error!(
                 "the hosts have taken the witness out of the cluster: it takes part again once \
                  they hear it"
             ),

@@ -41,6 +41,7 @@ impl Options {
             site_suspect_after_us: us(self.site_suspect_ms),
             lease_us,
             reload_after_us: us(self.reload_copies_after_ms),
+            copy_moves_max: self.max_copy_moves.to_u32(),
             raft_tick_us: heartbeat_us / TICKS_PER_HEARTBEAT,
             ..lockstep_cluster::Options::default()
         };

@@ -2,10 +2,10 @@
 
 use super::checks::check_partition_count;
 use super::{ServerConfiguration, Wiring, end_host_after};
-use crate::assembly::{Gathering, Start};
+use crate::assembly::{Gathering, KnownCluster, Start};
 use crate::links::{
     ClusterMembership, DEFAULT_PLACEMENT_GROUP, Formed, LinksParts, RaftStart, SharedLinks,
-    SiteLogs, durable_placement, member_directories, placement_here,
+    SiteLogs, data_addresses, durable_placement, member_directories, placement_here,
 };
 use crate::log::{Durability, LogBells, LogEvents, LogStart, LogThread, SiteLog};
 use crate::mailbox::Bell;
@@ -155,8 +155,11 @@ pub(super) fn bring_back_with_others(
         tracing::warn!("the host was about to load its copies again: it begins with that again");
         return join(configuration, facts, (listener, start));
     }
-    let placement = durable_placement(state.as_ref(), &facts.placement());
-    let known = (placement, member_directories(data, state.as_ref())?);
+    let known = KnownCluster {
+        placement: durable_placement(state.as_ref(), &facts.placement()),
+        members: member_directories(data, state.as_ref())?,
+        addresses: data_addresses(cluster, state.as_ref()),
+    };
     let options = (data, &configuration.options);
     let (mut gathering, others) = match Gathering::begin(cluster, options, known, listener)? {
         Start::Together(gathering, others) => (*gathering, others),

@@ -158,6 +158,12 @@ impl HostFacts {
         state.as_ref().map_or(self.kfactor, |state| state.shape.k)
     }
 
+    /// Whether this host is being removed from its cluster.
+    pub(crate) fn leaves(&self) -> bool {
+        let state = self.cluster_state.lock().expect("no thread panicked with it");
+        state.as_ref().is_some_and(|state| state.leaves(self.host))
+    }
+
     /// The placement that is in force, as far as this host knows. Site threads have one of their
     /// own, so that it changes between two messages.
     pub fn placement(&self) -> Arc<Placement> {

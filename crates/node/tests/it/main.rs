@@ -20,6 +20,8 @@ mod formats;
 mod frames;
 mod full_disk;
 mod global_index;
+mod grow;
+mod grow_logs;
 mod hand_over;
 mod index_build;
 mod java;

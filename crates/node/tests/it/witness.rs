@@ -223,8 +223,8 @@ fn no_client_is_sent_to_a_witness_and_it_leads_nothing() {
         let hosts = hosts.split(';').nth(1).expect("a table of the members");
         let line = hosts.lines().find(|line| line.contains(",witness,")).expect("it is shown");
         assert!(
-            line.ends_with(",up,,,witness,"),
-            "it has no ports for clients and no group: {line}"
+            line.ends_with(",up,,,witness,,"),
+            "it has no ports for clients, no group and no plan: {line}"
         );
         for procedure in ["@StopNode", "@PrepareStopNode"] {
             let refused = peer.call(procedure, &[Int(2)]);

@@ -100,6 +100,7 @@ impl Links {
             },
             incarnation: Incarnation(run),
             joins: run > 1,
+            added: Vec::new(),
             agreement: Agreement { name: "sim".into(), shape, hosts_digest: 1 },
             options,
             seed: seed ^ u64::from(host.0) << 32 ^ run << 48,
