@@ -45,6 +45,7 @@ mod network;
 mod reads;
 mod replica;
 mod report;
+mod resize;
 mod rest;
 mod returns;
 mod runs;
@@ -58,7 +59,7 @@ use judge::Judge;
 use members::{Done, Links};
 use network::Network;
 pub use report::{HostFaults, Report};
-pub use runs::{run_aging, run_kfactor, run_lists, run_reads, run_seed, run_tpcc};
+pub use runs::{run_aging, run_kfactor, run_lists, run_reads, run_resizes, run_seed, run_tpcc};
 use shared::Shared;
 
 /// Between two ticks of a host.
@@ -215,6 +216,8 @@ struct Cluster {
     /// K is another one now and then; with numbers of their own, so that other runs stay as they
     /// are.
     k_changes: Option<SeededRandom>,
+    /// Hosts that are added and removed.
+    resizes: Option<resize::Resizes>,
     /// Hosts that are lost are started again.
     returns: bool,
     first: ClusterPlacement,
@@ -230,6 +233,19 @@ struct Cluster {
 }
 
 impl Cluster {
+    /// A cluster of several copies, to which hosts are added and from which others are removed.
+    fn with_resizes(seed: u64, faults: HostFaults) -> Cluster {
+        let mut random = SeededRandom::new(seed ^ 0x9e51_2e00);
+        let mut shapes = std::iter::repeat_with(|| begin::shape_of(&mut random));
+        let shape = shapes.find(|shape| shape.k > 0).expect("some shapes have copies");
+        let shape = Shape { partitions_per_site: 2, ..shape };
+        let limits = begin::limits_of(&mut random, &shape, &faults);
+        let resizes = Some(resize::Resizes::new(random.next_u64()));
+        let shape = (shape, resize::SPARE);
+        let cluster = Cluster::of_shape((seed, random), shape, (faults, limits), Work::Bank);
+        Cluster { resizes, returns: true, ..cluster }
+    }
+
     /// A cluster of several copies, whose K changes.
     fn with_k_changes(seed: u64, faults: HostFaults) -> Cluster {
         let mut random = SeededRandom::new(seed ^ 0x0c4a_6e5b);
@@ -237,7 +253,7 @@ impl Cluster {
         let shape = shapes.find(|shape| shape.k > 0).expect("some shapes have copies");
         let limits = begin::limits_of(&mut random, &shape, &faults);
         let k_changes = Some(SeededRandom::new(random.next_u64()));
-        let cluster = Cluster::of_shape((seed, random), shape, (faults, limits), Work::Bank);
+        let cluster = Cluster::of_shape((seed, random), (shape, 0), (faults, limits), Work::Bank);
         Cluster { k_changes, ..cluster }
     }
 
@@ -245,12 +261,13 @@ impl Cluster {
         let mut random = SeededRandom::new(seed ^ 0x05e7_e7a1);
         let shape = begin::shape_of(&mut random);
         let limits = begin::limits_of(&mut random, &shape, &faults);
-        Cluster::of_shape((seed, random), shape, (faults, limits), work)
+        Cluster::of_shape((seed, random), (shape, 0), (faults, limits), work)
     }
 
+    /// `spare` numbers are for hosts that are added.
     fn of_shape(
         (seed, mut random): (u64, SeededRandom),
-        shape: Shape,
+        (shape, spare): (Shape, u32),
         (faults, limits): (HostFaults, SiteLimits),
         work: Work,
     ) -> Cluster {
@@ -294,8 +311,10 @@ impl Cluster {
             coordinator_moves: (shape.k > 0 && seed % 5 == 2)
                 .then(|| SeededRandom::new(seed ^ 0x0c00_4d1e)),
             k_changes: None,
+            resizes: None,
             returns: shape.k > 0 && !seed.is_multiple_of(4),
-            runs: vec![0; shape.hosts as usize],
+            // A process of an added host joins, as one that comes back.
+            runs: (0..shape.hosts + spare).map(|host| u64::from(host >= shape.hosts)).collect(),
             connecting: BTreeMap::new(),
             first: placement,
             options,
@@ -311,10 +330,8 @@ impl Cluster {
             report: Report::default(),
             traffic: growth::Traffic::default(),
         };
-        for host in 0..shape.hosts {
-            cluster.processes.push(None);
-            cluster.start(HostId(host));
-        }
+        cluster.processes.resize_with(cluster.runs.len(), || None);
+        (0..shape.hosts).for_each(|host| cluster.start(HostId(host)));
         cluster
     }
 
@@ -376,14 +393,17 @@ impl Cluster {
         }
     }
 
+    fn happen_without_process(&mut self, number: usize, event: Event) {
+        match event {
+            Event::Call(call, _) | Event::Change(call) => self.shared.unknown(call),
+            Event::Start if self.may_start(number) => self.start_again(HostId(number as u32)),
+            _ => {}
+        }
+    }
+
     fn happen(&mut self, number: usize, event: Event) {
         if self.processes[number].is_none() {
-            match event {
-                Event::Call(call, _) | Event::Change(call) => self.shared.unknown(call),
-                Event::Start => self.start_again(HostId(number as u32)),
-                _ => {}
-            }
-            return;
+            return self.happen_without_process(number, event);
         }
         let mut process = self.processes[number].take().expect("it runs");
         let run = process.run;

@@ -30,7 +30,8 @@ Runs seeds of the simulator, and stops at the first that fails.
   copy-logs    copies of a partition with command logs, whose power is cut at all hosts, alone
   hosts        several hosts, each with its control plane, that are stopped and cut off, alone;
                WORK is one workload for each seed: bank, lists, reads, aging, tpcc or
-               kfactor, which is bank while K changes
+               kfactor, which is bank while K changes, or resize, while hosts are added and
+               removed
   --seeds N    so many seeds (1000; with --minutes as many as there is time for)
   --from SEED  the first of them (1)
   --minutes M  no new seed after so long
@@ -59,13 +60,15 @@ const AGING_ONE_IN: u64 = 4;
 const TPCC_ONE_IN: u64 = 4;
 /// Of the seeds of hosts, one in as many is also run with changes of K.
 const KFACTOR_ONE_IN: u64 = 2;
+/// Of the seeds of hosts, one in as many is also run with hosts that are added and removed.
+const RESIZES_ONE_IN: u64 = 2;
 
 /// A workload of several hosts.
 type HostRun = fn(u64, usize, hosts::HostFaults) -> Result<hosts::Report, lockstep_sim::Failure>;
 
 /// The workloads of several hosts. Each runs with the seeds that leave the second number when they
 /// are divided by the first.
-const HOST_RUNS: [(&str, HostRun, (u64, u64)); 6] = [
+const HOST_RUNS: [(&str, HostRun, (u64, u64)); 7] = [
     ("bank", hosts::run_seed, (1, 0)),
     // The order of transactions is dear to find.
     ("lists", hosts::run_lists, (LISTS_ONE_IN, 0)),
@@ -73,6 +76,7 @@ const HOST_RUNS: [(&str, HostRun, (u64, u64)); 6] = [
     ("aging", hosts::run_aging, (AGING_ONE_IN, 2)),
     ("tpcc", hosts::run_tpcc, (TPCC_ONE_IN, 3)),
     ("kfactor", hosts::run_kfactor, (KFACTOR_ONE_IN, 1)),
+    ("resize", hosts::run_resizes, (RESIZES_ONE_IN, 0)),
 ];
 /// The share of transfers, in a thousand calls.
 const SHARES_PER_MILLE: [u64; 5] = [0, 10, 100, 500, 1000];

@@ -157,7 +157,7 @@ impl Cluster {
         let lists = self.judge.load_lists();
         let warehouses = self.judge.load_wholesale();
         for call in rows.into_iter().chain(codes).chain(lists).chain(warehouses) {
-            let host = self.shared.random.below(self.processes.len() as u64) as usize;
+            let host = self.shared.random.below(self.shape.hosts.into()) as usize;
             self.call_at(host, call);
         }
         match self.run_until(self.now_us + FORM_US, |it| it.judge.outstanding == 0)? {

@@ -170,7 +170,7 @@ impl Cluster {
     pub(super) fn judge_changes(&self) -> Result<u64, String> {
         let state = self.state().expect("the cluster was formed");
         let up = |it: &&super::Process| {
-            let record = &state.hosts[&it.host.id];
+            let Some(record) = state.hosts.get(&it.host.id) else { return false };
             let is_member = record.incarnation.0 == it.run;
             // One without copies hears of changes at its control thread, which is not simulated.
             let has_copies = state.partitions_of(it.host.id).next().is_some();

@@ -32,6 +32,7 @@ impl Cluster {
             self.change_schema()?;
             self.change_k()?;
             self.move_copy();
+            self.resize();
             let pause_us = self.shared.random.below(6_000);
             let until_us = self.now_us + pause_us;
             self.run_until(until_us, |_| false)?;
@@ -239,7 +240,9 @@ impl Cluster {
         self.disturbed.retain(|_, until_us| *until_us > now_us);
         // One that joins has none at first.
         let knows = |it: &&Process| it.run == 1 || it.links.state().is_some();
-        let running = self.processes.iter().flatten().filter(knows);
+        // One that was removed knows nothing that counts.
+        let is_listed = |it: &&Process| self.may_start(it.links.host.0 as usize);
+        let running = self.processes.iter().flatten().filter(is_listed).filter(knows);
         let states = running.map(|process| process.links.state());
         let Some(states) = states.collect::<Option<Vec<_>>>() else { return false };
         // Voters change without an epoch: what any host knows of them counts.
@@ -249,22 +252,27 @@ impl Cluster {
         };
         // While a voter takes the place of a lost one, the group is even, and cannot lose two.
         // One that joins may get its vote at any moment.
-        let state_of = |host: usize| state.hosts[&lockstep_types::HostId(host as u32)].state;
+        let state_of = |host: usize| {
+            let record = state.hosts.get(&HostId(host as u32));
+            record.map_or(HostState::Down, |record| record.state)
+        };
         let is_replacing = |voters: &[usize]| {
             let mut others = (0..self.processes.len()).filter(|host| !voters.contains(host));
             voters.iter().any(|host| state_of(*host) != HostState::Up)
-                && others.any(|host| state_of(host) != HostState::Down)
+                && others.any(|host| !matches!(state_of(host), HostState::Down | HostState::Added))
         };
         if states.iter().any(|state| is_replacing(&voters_of(state))) {
+            return false;
+        }
+        if states.iter().any(|state| self.may_get_voters(state)) {
             return false;
         }
         let mut disturbed: BTreeSet<usize> = self.disturbed.keys().copied().collect();
         disturbed.extend(self.cut_off(state));
         let stays = |gone: usize, host: usize| {
-            let record = &state.hosts[&lockstep_types::HostId(host as u32)];
             host != gone
                 && self.is_member(state, host)
-                && record.state == HostState::Up
+                && state_of(host) == HostState::Up
                 && !disturbed.contains(&host)
         };
         hosts.iter().all(|gone| {

@@ -174,7 +174,7 @@ pub fn run(seed: u64, growth: Growth) -> Result<Traffic, String> {
     let mut limits = begin::limits_of(&mut random, &shape, &faults);
     (limits.active_multi_calls_max, limits.speculative_calls_max) = (64, 1_000);
     limits.stop_everything = StopEverything::Never;
-    let mut cluster = Cluster::of_shape((seed, random), shape, (faults, limits), Work::Bank);
+    let mut cluster = Cluster::of_shape((seed, random), (shape, 0), (faults, limits), Work::Bank);
     let accounts = i64::from(ACCOUNTS * growth.hosts);
     cluster.judge = Judge::new(accounts, None);
     (cluster.loses_partitions, cluster.changes_one_in) = (false, 0);

@@ -80,7 +80,7 @@ struct Other {
 impl Links {
     pub(super) fn new(
         placement: &Placement,
-        (shape, options, run): (Shape, Options, u64),
+        (shape, numbers, options, run): (Shape, u32, Options, u64),
         clock: Clock,
         (seed, true_us): (u64, u64),
         shared: &Shared,
@@ -100,7 +100,7 @@ impl Links {
             },
             incarnation: Incarnation(run),
             joins: run > 1,
-            added: Vec::new(),
+            added: (shape.hosts..numbers).map(HostId).collect(),
             agreement: Agreement { name: "sim".into(), shape, hosts_digest: 1 },
             options,
             seed: seed ^ u64::from(host.0) << 32 ^ run << 48,
@@ -121,7 +121,7 @@ impl Links {
         Links {
             host,
             run: Incarnation(run),
-            others: (0..shape.hosts).map(other).collect(),
+            others: (0..numbers).map(other).collect(),
             has_begun: run == 1,
             proposed_us: None,
             control: control.expect("the options fit together"),

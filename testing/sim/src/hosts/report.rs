@@ -119,6 +119,10 @@ pub struct Report {
     pub k_changes: u64,
     /// Moves of copies that were proposed.
     pub copy_moves: u64,
+    /// Hosts that were added.
+    pub added: u64,
+    /// Hosts that were removed.
+    pub removed: u64,
     /// Copies that came to lead at hosts which had come back.
     pub returned_leaders: u64,
     /// Runs that ended with more lost than the cluster survives.
@@ -152,7 +156,7 @@ pub struct Report {
 }
 
 impl Report {
-    fn numbers(&mut self) -> [&mut u64; 55] {
+    fn numbers(&mut self) -> [&mut u64; 57] {
         [
             &mut self.answered,
             &mut self.failed,
@@ -195,6 +199,8 @@ impl Report {
             &mut self.reloads,
             &mut self.k_changes,
             &mut self.copy_moves,
+            &mut self.added,
+            &mut self.removed,
             &mut self.returned_leaders,
             &mut self.stuck,
             &mut self.edges,
@@ -239,18 +245,17 @@ impl fmt::Display for Report {
             "{} calls answered, {} failed, {} unknown; {} hosts killed, {} put out, {} of these \
              running, {} resumed; {} minorities, {} answers without a lease withheld, {} long \
              pauses, {} cuts in one direction and {} in both, {} sessions lost; {} epochs, {} \
-             leaders took over, {} went on with other copies, {} coordinators took over; {} calls \
-             refused and {} ended because of lost partitions, which {} runs had at their ends; {} \
-             changes of the schema, {} calls planned again, {} \
-             and {} found made and undone by coordinators that took over; {} hops, \
-             {} of them ahead of a placement; {} leaders and {} coordinators moved; {} hosts begun \
-             again by themselves, {} started again, {} joined; \
-             {} loads of copies begun, {} of them again, {} asks repeated, {} too slow, {} ended, \
-             {} copies in sync again, {} at hosts that stayed, {} changes of K, {} copies \
-             moved, {} leaders at hosts that came back; {} runs lost too much; {} edges between \
-             transactions over lists without a cycle; {} reads \
-             answered by copies, {} left to leaders; {} deletions of {} expired rows, {} of them \
-             after a takeover",
+             leaders took over, {} went on with other copies, {} coordinators took over; {} \
+             calls refused and {} ended because of lost partitions, which {} runs had at their \
+             ends; {} changes of the schema, {} calls planned again, {} and {} found made and \
+             undone by coordinators that took over; {} hops, {} of them ahead of a placement; \
+             {} leaders and {} coordinators moved; {} hosts begun again by themselves, {} \
+             started again, {} joined; {} loads of copies begun, {} of them again, {} asks \
+             repeated, {} too slow, {} ended, {} copies in sync again, {} at hosts that stayed, \
+             {} changes of K, {} copies moved, {} hosts added and {} removed, {} leaders at \
+             hosts that came back; {} runs lost too much; {} edges between transactions over \
+             lists without a cycle; {} reads answered by copies, {} left to leaders; {} \
+             deletions of {} expired rows, {} of them after a takeover",
             self.answered,
             self.failed,
             self.unknown,
@@ -291,6 +296,8 @@ impl fmt::Display for Report {
             self.reloads,
             self.k_changes,
             self.copy_moves,
+            self.added,
+            self.removed,
             self.returned_leaders,
             self.stuck,
             self.edges,

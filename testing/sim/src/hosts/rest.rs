@@ -7,7 +7,19 @@ use lockstep_types::{HostId, PartitionId};
 impl Cluster {
     /// Everything has ended, and all copies have applied what their leaders have.
     pub(super) fn is_at_rest(&self) -> bool {
-        self.judge.outstanding == 0 && self.unapplied().is_none() && self.is_aged()
+        let is_over = self.judge.outstanding == 0 && !self.is_resizing();
+        is_over && self.unapplied().is_none() && self.is_aged()
+    }
+
+    /// Runs until everything has ended, hosts that are being removed among it. Whether it has.
+    pub(super) fn come_to_rest(&mut self, limit_us: u64) -> Result<bool, String> {
+        while self.now_us < limit_us {
+            let until_us = self.attend_to_hosts().map_or(limit_us, |at_us| at_us.min(limit_us));
+            if self.run_until(until_us, Cluster::is_at_rest)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// A copy that has not what its leader has.
@@ -62,8 +74,10 @@ impl Cluster {
 
     pub(super) fn unrest(&self) -> String {
         let state = self.state().expect("the cluster was formed");
-        let up = state.hosts.iter().filter(|(_, record)| record.state == HostState::Up);
-        let up: Vec<u32> = up.map(|(host, _)| host.0).collect();
+        let listed = state.hosts.iter();
+        let listed: Vec<String> = listed
+            .map(|(host, record)| format!("{host} {:?} {:?}", record.state, record.plan))
+            .collect();
         let voters: Vec<u32> = state.voters().map(|host| host.0).collect();
         let of = |process: &Process| {
             let Process { host, links, .. } = process;
@@ -82,11 +96,12 @@ impl Cluster {
                 )
             });
             format!(
-                "\n  host {}: {:?} {:?} cut off {} epoch {} of {:?}, {} handed, {} waiting, \
-                 coordinator {:?}, {}, {}",
+                "\n  host {}: {:?} {:?} group led by {:?}, cut off {} epoch {} of {:?}, {} handed, \
+                 {} waiting, coordinator {:?}, {}, {}",
                 host.id,
                 links.serving,
                 links.control.standing(),
+                links.control.member().leader(),
                 host.is_cut_off,
                 host.placement.epoch(),
                 links.state().map(|state| state.epoch),
@@ -104,7 +119,7 @@ impl Cluster {
             format!("{} of {copies:?} and {learning:?}", partition.leader)
         });
         format!(
-            "{} calls are outstanding, {}{:?} lags, up {up:?}, voters {voters:?}, led by {:?}{}",
+            "{} calls are outstanding, {}{:?} lags, {listed:?}, voters {voters:?}, led by {:?}{}",
             self.judge.outstanding,
             if self.is_aged() { "" } else { "rows are left whose time is over, " },
             self.unapplied(),

@@ -69,7 +69,7 @@ impl Cluster {
         let clock = Clock::new(&mut self.shared.random, options.clock_drift_ppm);
         let placement = Placement::of_cluster(id, &self.first);
         let (_, wall_us) = clock.at(self.now_us);
-        let of = (self.shape, options, run);
+        let of = (self.shape, self.runs.len() as u32, options, run);
         let times = (self.seed, self.now_us);
         let links = Links::new(&placement, of, clock, times, &self.shared);
         let host = match run {
@@ -83,8 +83,9 @@ impl Cluster {
 
     /// Whether a process is the one that the hosts list as this host.
     pub(super) fn is_member(&self, state: &ClusterState, host: usize) -> bool {
-        let record = &state.hosts[&HostId(host as u32)];
-        self.processes[host].as_ref().is_some_and(|it| it.run == record.incarnation.0)
+        let record = state.hosts.get(&HostId(host as u32));
+        let runs = |run: u64| self.processes[host].as_ref().is_some_and(|it| it.run == run);
+        record.is_some_and(|record| runs(record.incarnation.0))
     }
 
     /// More is lost than the cluster survives: no host is up.
@@ -96,8 +97,9 @@ impl Cluster {
     /// Hosts that are up and have lost messages to each other: one of them is about to go out.
     pub(super) fn cut_off(&self, state: &ClusterState) -> Vec<usize> {
         let is_up = |host: &usize| {
-            let record = &state.hosts[&HostId(*host as u32)];
-            record.state == HostState::Up && self.is_member(state, *host)
+            let record = state.hosts.get(&HostId(*host as u32));
+            let is_up = record.is_some_and(|record| record.state == HostState::Up);
+            is_up && self.is_member(state, *host)
         };
         let up: Vec<usize> = (0..self.processes.len()).filter(is_up).collect();
         let hears = |one: usize, other: usize| {

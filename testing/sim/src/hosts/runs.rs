@@ -44,6 +44,14 @@ pub fn run_kfactor(seed: u64, calls: usize, faults: HostFaults) -> Result<Report
     run_cluster(Cluster::with_k_changes(seed, faults), calls)
 }
 
+/// As [`run_seed`], and hosts are added and removed meanwhile.
+///
+/// # Errors
+/// The first check that failed.
+pub fn run_resizes(seed: u64, calls: usize, faults: HostFaults) -> Result<Report, Failure> {
+    run_cluster(Cluster::with_resizes(seed, faults), calls)
+}
+
 /// As [`run_seed`], and most calls are transactions of TPC-C.
 ///
 /// # Errors
@@ -71,8 +79,7 @@ impl Cluster {
         self.load()?;
         self.disturb_for(calls)?;
         self.heal();
-        let limit_us = self.now_us + REST_US;
-        if !self.run_until(limit_us, Cluster::is_at_rest)? {
+        if !self.come_to_rest(self.now_us + REST_US)? {
             if self.is_stuck() {
                 self.report.stuck += 1;
                 return Ok(());

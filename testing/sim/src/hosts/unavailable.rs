@@ -71,7 +71,10 @@ impl Cluster {
     /// The partitions that an up host takes for unavailable; none while hosts differ, or while a
     /// host runs whose return, or stands still whose loss, would change that.
     pub(super) fn left_unavailable(&self, state: &ClusterState) -> Option<Vec<PartitionId>> {
-        let up = |host: &HostId| state.hosts[host].state == lockstep_cluster::HostState::Up;
+        let up = |host: &HostId| {
+            let record = state.hosts.get(host);
+            record.is_some_and(|record| record.state == lockstep_cluster::HostState::Up)
+        };
         let mut seen = BTreeSet::new();
         let is_up =
             |it: &&super::Process| up(&it.host.id) && self.is_member(state, it.host.id.0 as usize);

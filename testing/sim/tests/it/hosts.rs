@@ -3,7 +3,8 @@
 
 use super::kept_seeds;
 use lockstep_sim::hosts::{
-    HostFaults, Report, run_aging, run_kfactor, run_lists, run_reads, run_seed, run_tpcc,
+    HostFaults, Report, run_aging, run_kfactor, run_lists, run_reads, run_resizes, run_seed,
+    run_tpcc,
 };
 use lockstep_sim::{Failure, Faults, ReplicaFaults};
 
@@ -63,6 +64,17 @@ fn k_changes_whichever_host_is_lost() {
         sum.k_changes > 100 && sum.copy_moves > 50 && sum.in_sync > 300 && sum.leaders > 50,
         "{sum:?}"
     );
+}
+
+#[test]
+fn hosts_are_added_and_removed_whichever_host_is_lost() {
+    let mut sum = Report::default();
+    for seed in 1..=60 {
+        let report = run_resizes(seed, CALLS, HostFaults::default());
+        sum.add(&report.unwrap_or_else(|failure| panic!("{failure}")));
+    }
+    println!("{sum}");
+    assert!(sum.added > 60 && sum.removed > 30 && sum.in_sync > 300, "{sum:?}");
 }
 
 #[test]
@@ -161,7 +173,7 @@ fn reads_at_copies_that_are_staler_than_they_say_are_caught() {
 #[test]
 fn the_same_seed_gives_the_same_run_of_hosts() {
     for seed in [5, 77] {
-        for run in [run_seed, run_lists, run_reads, run_aging, run_tpcc, run_kfactor] {
+        for run in [run_seed, run_lists, run_reads, run_aging, run_tpcc, run_kfactor, run_resizes] {
             let run = || run(seed, CALLS, HostFaults::default());
             let first = run().unwrap_or_else(|failure| panic!("{failure}"));
             assert_eq!(first, run().unwrap_or_else(|failure| panic!("{failure}")));
