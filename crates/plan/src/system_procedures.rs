@@ -301,7 +301,7 @@ system_procedures! {
 /// System procedures of VoltDB whose feature is not in this release, with why.
 pub const ABSENT: &[(&str, &str)] = &[
     ("@CheckUpgradePlanNT", "upgrades in service need several hosts, and this cluster has one"),
-    ("@ElasticRemoveNT", "elastic resizing needs several hosts, and this cluster has one"),
+    ("@ElasticRemoveNT", "hosts are removed by @RemoveHost (lockstep admin cluster remove)"),
     ("@ExportControl", "this release exports no streams"),
     ("@JStack", "thread dumps are Java's; use gdb or perf on this process"),
     ("@ResetDR", "this release has no replication between clusters"),

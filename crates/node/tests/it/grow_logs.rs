@@ -63,7 +63,7 @@ fn a_cluster_that_grew_and_shrank_starts_again() {
 
 #[test]
 fn a_power_cut_of_all_while_a_host_gets_its_copies_loses_nothing() {
-    for moved in 0..3 {
+    for moved in [0, 2] {
         let mut cluster = Growing::new(SYNC, &["max_copy_moves=1"]);
         let mut peer = cluster.peer(0);
         schema(&mut peer);
