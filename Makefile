@@ -8,6 +8,7 @@ SOAK_STATEMENTS ?= 200000
 POWER_SEEDS ?= 20000
 CRASH_ROUNDS ?= 200
 REJOIN_ROUNDS ?= 50
+GROW_ROUNDS ?= 50
 FAILOVERS ?= 20
 NAMESPACE_ROUNDS ?= 20
 REPORT_SECONDS ?= 10
@@ -107,6 +108,7 @@ soak: ## random SQL, kill -9 and power cuts under load, the simulator with new s
 	CRASH_ROUNDS=$(CRASH_ROUNDS) POWER_ROUNDS=$(CRASH_ROUNDS) JAVA_ROUNDS=20 CRASH_SEED=$$(date +%s) \
 	  cargo test -q --release -p lockstep --test it crash -- --nocapture
 	REJOIN_ROUNDS=$(REJOIN_ROUNDS) cargo test -q --release -p lockstep --test it come_back_while
+	GROW_ROUNDS=$(GROW_ROUNDS) cargo test -q --release -p lockstep --test it added_and_removed
 	$(MAKE) failover namespaces
 	MESSAGE_BYTES=1 cargo test -q -p lockstep-node --test it
 	MESSAGE_BYTES=1 cargo xtask test --only java --only python

@@ -2,12 +2,17 @@
 //! documentation.
 
 use super::cluster::{Cluster, has_followers, shown, until};
+use super::crash::from_environment;
 use super::process::Host;
+use super::rolling_restart::Load;
 use super::{lockstep, text};
 use lockstep_node::local_cluster::ReservedPort;
 use lockstep_types::Value;
+use std::collections::BTreeMap;
 use std::process::{Command, Output, Stdio};
 
+/// Hosts with which a cluster is made.
+const MADE: u64 = 3;
 /// Times by which a busy machine suspects no host that runs, and sites with room for a host less.
 const COPIES: &str = "--kfactor 1 --sites 1 --option partitions_per_site=2 \
                       --option heartbeat_interval_ms=100 --option suspect_after_ms=1500 \
@@ -86,6 +91,45 @@ fn a_cluster_of_processes_grows_and_shrinks_by_the_commands_of_the_documentation
     drop(hosts.remove(1));
     until(&new, "the others go on", |it| it["hosts"][0]["state"] == "down");
     assert_eq!(number_of_rows(&new), 30);
+}
+
+/// One host more and one less, again and again, while clients that follow the topology call.
+#[test]
+fn hosts_are_added_and_removed_under_load_and_no_call_fails() {
+    let rounds = from_environment("GROW_ROUNDS", 2) as usize;
+    let cluster = Cluster::new(3, COPIES);
+    let mut hosts: BTreeMap<u64, Host> = (0..).zip(cluster.start()).collect();
+    let mut ports = Vec::new();
+    let load = Load::at(&hosts[&0]);
+    let (longest, expected) = load.during(|load| {
+        for round in 0..rounds {
+            load.go_on();
+            let port = ReservedPort::new().expect("a free port");
+            let by = hosts.values().next_back().expect("there are hosts");
+            let added = said(&cluster_command(by, &["add", &port.address().to_string()]));
+            let (_, options) = added.trim().split_once("start it with ").expect("it says how");
+            let number = MADE + round as u64;
+            let new = Host::run(started(options, &[]).stderr(Stdio::piped())).ready();
+            until(&new, "it has its share", |it| {
+                let mut listed = it["hosts"].as_array().expect("a list").iter();
+                listed.all(|host| host["plan"] == "stays") && has_followers(it, 1)
+            });
+            load.go_on();
+            let (oldest, removed) = hosts.pop_first().expect("there are hosts");
+            let done = cluster_command(&new, &["remove", &oldest.to_string(), "--wait"]);
+            assert!(said(&done).contains("is not of the cluster any more"));
+            let mut removed = removed;
+            let (is_well, last) = removed.wait();
+            assert!(is_well, "it stops in order: {last}");
+            hosts.insert(number, new);
+            ports.push(port);
+        }
+    });
+    println!("{rounds} rounds, the longest call took {longest:?}");
+    for host in hosts.values() {
+        let sum = host.connect().sql("SELECT SUM(n) FROM t").expect("it is counted");
+        assert_eq!(sum[0].rows, [[Value::Int(expected)]]);
+    }
 }
 
 #[test]

@@ -26,7 +26,7 @@ const SCHEMA: &str = "
 
 /// What the clients share.
 #[derive(Default)]
-struct Load {
+pub struct Load {
     is_over: AtomicBool,
     /// Where the hosts serve clients that lead partitions, as far as is known.
     leads: Mutex<Vec<String>>,
@@ -35,6 +35,37 @@ struct Load {
 }
 
 impl Load {
+    /// Makes a table with rows at a host that leads, whose clients are about to call.
+    pub fn at(host: &Host) -> Load {
+        let mut connection = host.connect();
+        connection.sql(SCHEMA).expect("it is made");
+        for id in 0..ROWS {
+            let insert = format!("INSERT INTO t VALUES ({id}, 0)");
+            connection.sql(&insert).expect("it is inserted");
+        }
+        let load = Load::default();
+        load.leads.lock().expect("it is free").push(host.address().to_string());
+        load
+    }
+
+    /// Has clients call while something is done. How long the longest call took, and the sum that
+    /// the rows have by then: no call fails.
+    pub fn during(self, changes: impl FnOnce(&Load)) -> (Duration, i64) {
+        let longest = std::thread::scope(|scope| {
+            let load = &self;
+            let _ends = Ends(load);
+            scope.spawn(|| load.follow_topology());
+            let call = |number| scope.spawn(move || load.call(number));
+            let calls: Vec<_> = (0..4).map(call).collect();
+            changes(load);
+            load.go_on();
+            load.is_over.store(true, Ordering::Relaxed);
+            calls.into_iter().map(|calls| calls.join().expect("no call fails")).max()
+        });
+        let sum = self.bumps.into_inner() + self.bumps_of_all.into_inner() * ROWS;
+        (longest.expect("there are clients"), sum)
+    }
+
     /// Follows the topology, as clients do that subscribe to it.
     fn follow_topology(&self) {
         let mut connections: BTreeMap<String, Connection> = BTreeMap::new();
@@ -95,7 +126,7 @@ impl Load {
     }
 
     /// Waits until calls of both kinds were made.
-    fn go_on(&self) {
+    pub fn go_on(&self) {
         for counter in [&self.bumps, &self.bumps_of_all] {
             let (before, deadline) = (counter.load(Ordering::Relaxed), Instant::now());
             while counter.load(Ordering::Relaxed) < before + 20 {
@@ -143,31 +174,15 @@ fn restart(cluster: &Cluster, hosts: &mut [Host], number: usize) {
 fn a_rolling_restart_under_load_fails_no_call_and_none_waits_for_a_suspicion() {
     let cluster = Cluster::new(3, OPTIONS);
     let mut hosts = cluster.start();
-    hosts[0].connect().sql(SCHEMA).expect("it is made");
-    for id in 0..ROWS {
-        hosts[0].connect().sql(&format!("INSERT INTO t VALUES ({id}, 0)")).expect("it is inserted");
-    }
-    let load = Load::default();
-    load.leads.lock().expect("it is free").push(hosts[0].address().to_string());
-    let longest = std::thread::scope(|scope| {
-        let _ends = Ends(&load);
-        scope.spawn(|| load.follow_topology());
-        let load = &load;
-        let calls: Vec<_> = (0..4).map(|number| scope.spawn(move || load.call(number))).collect();
-        let coordinator = shown(&hosts[0])["coordinator"].clone();
-        assert_eq!(coordinator, 0);
+    assert_eq!(shown(&hosts[0])["coordinator"], 0);
+    let (longest, expected) = Load::at(&hosts[0]).during(|load| {
         for number in 0..3 {
             load.go_on();
             restart(&cluster, &mut hosts, number);
         }
-        load.go_on();
-        load.is_over.store(true, Ordering::Relaxed);
-        calls.into_iter().map(|calls| calls.join().expect("no call fails")).max()
     });
-    let longest = longest.expect("there are clients");
     println!("the longest call took {longest:?}");
     assert!(longest < SUSPECT_AFTER, "a call took {longest:?}");
-    let expected = load.bumps.into_inner() + load.bumps_of_all.into_inner() * ROWS;
     let sum = hosts[1].connect().sql("SELECT SUM(n) FROM t").expect("it is counted");
     assert_eq!(sum[0].rows, [[Value::Int(expected)]]);
 }

@@ -5,8 +5,11 @@
 use super::Control;
 use super::copies::Change;
 use super::moves::host_parameter;
+use super::stop_node::what_is_lost;
 use super::system::text_parameter;
+use crate::clock;
 use crate::message::Origin;
+use lockstep_base::elapsed::Elapsed;
 use lockstep_cluster::{ClusterState, HostPlan};
 use lockstep_host::schema::Handled;
 use lockstep_types::{Datum, Failure, HostId, SqlType, TableBuilder, TableSchema};
@@ -90,16 +93,23 @@ impl Control {
             return;
         }
         let Ok(state) = self.state_of_cluster() else { return };
-        if !self.is_to_stop(&state) {
-            return;
-        }
         // While the others would be no majority, it stays.
-        if super::stop_node::what_is_lost(&state, self.facts.host).is_some() {
+        let is_needed = what_is_lost(&state, self.facts.host).is_some();
+        if !self.is_to_stop(&state) || is_needed {
+            self.empty_since_us = None;
             return;
         }
+        let now_us = clock::now_us();
+        let since_us = *self.empty_since_us.get_or_insert(now_us);
         if !self.facts.placement().leads_control() {
-            tracing::warn!("the host has no copies any more and is removed: it stops");
-            return self.leave();
+            // A host that has heard nothing for longer than this is suspected: by then none sends
+            // calls here, and neither does a client that follows the topology.
+            let known_us = self.facts.options.suspect_after_ms.us() as u64;
+            if Elapsed::between_us(since_us, now_us).us() >= known_us {
+                tracing::warn!("the host has no copies any more and is removed: it stops");
+                self.leave();
+            }
+            return;
         }
         if let Err(failure) = self.move_lead(&state) {
             // It is tried again.

@@ -148,6 +148,8 @@ pub struct Control {
     moves: LeaderMoves,
     /// The call that waits for a change of copies.
     copies_call: Option<CopiesCall>,
+    /// Since when this host, which is being removed, has no copies.
+    empty_since_us: Option<i64>,
     stopping_host: stop_node::StoppingHost,
     /// This host joins the cluster.
     joining: Option<Joining>,
@@ -211,6 +213,7 @@ impl Control {
             lead_move: LeadMove::default(),
             moves: LeaderMoves::default(),
             copies_call: None,
+            empty_since_us: None,
             stopping_host: stop_node::StoppingHost::default(),
             joining: parts.joined.map(Joining::new),
             stopping: false,
