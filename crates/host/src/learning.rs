@@ -5,7 +5,9 @@ use crate::follower::codec::CopyMessage;
 use crate::follower::{Follower, FollowerLimits};
 use crate::gate::SafePosition;
 use crate::leading::Leading;
-use crate::loading::{Attempt, CopyLoads, LoadPart, Loading, LoadingCopy, NumberedPart};
+use crate::loading::{
+    Attempt, CopyLoads, LoadPart, LoadProgress, Loading, LoadingCopy, NumberedPart,
+};
 use crate::placement::Placement;
 use lockstep_base::elapsed::Elapsed;
 use lockstep_cluster::{Command, Copy, Epoch, Incarnation};
@@ -219,10 +221,9 @@ pub enum Learned<H, A, C> {
     /// It is of another attempt.
     Nothing,
     /// More is to come; this is to be said to the leader.
-    More(CopyMessage),
+    More(CopyMessage, LoadProgress),
     /// All data are here, with the catalog in force at them, and this is to be said to the leader.
-    /// Rows and bytes were taken.
-    Loaded(Box<Follower<H, A, C>>, C, CopyMessage, (u64, u64)),
+    Loaded(Box<Follower<H, A, C>>, C, CopyMessage, LoadProgress),
     /// The leader, or this host, goes by another version of the catalog for a moment: the copy
     /// begins again after that ([`LearningCopy::is_to_look_again`]).
     NotYet(String),
@@ -337,8 +338,9 @@ impl<H, A, C: Clone> LearningCopy<H, A, C> {
         let taken = CopyMessage::Loaded(attempt, number);
         match copy.take(number, part, limits) {
             Ok(Loading::More(copy)) => {
+                let progress = copy.progress();
                 self.copy = Some(*copy);
-                Learned::More(taken)
+                Learned::More(taken, progress)
             }
             Ok(Loading::Loaded(follower)) => Learned::Loaded(follower, catalog, taken, progress),
             Err(problem) => Learned::Again(problem),

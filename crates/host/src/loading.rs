@@ -333,8 +333,18 @@ pub struct LoadingCopy<H, A, C> {
     /// Empty, with the catalog in force.
     site: Site<H, A, C>,
     restore: Option<(Box<LoadHead>, DatabaseRestore)>,
-    rows: u64,
-    bytes: u64,
+    progress: LoadProgress,
+}
+
+/// How much of its data a copy has that is being loaded.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LoadProgress {
+    /// Rows that it has.
+    pub rows: u64,
+    /// Their bytes, as they came.
+    pub bytes: u64,
+    /// Rows that it is to have at most: the slots of its tables, of which deleted rows have some.
+    pub slots: u64,
 }
 
 /// How far a copy is that is being loaded.
@@ -349,7 +359,8 @@ impl<H, A, C: Clone> LoadingCopy<H, A, C> {
     /// An attempt, with an empty site at which the catalog of the cluster is in force.
     pub fn new(site: Site<H, A, C>, attempt: Attempt) -> LoadingCopy<H, A, C> {
         let partition = site.partition();
-        LoadingCopy { partition, attempt, taken: 0, site, restore: None, rows: 0, bytes: 0 }
+        let progress = LoadProgress::default();
+        LoadingCopy { partition, attempt, taken: 0, site, restore: None, progress }
     }
 
     /// The attempt.
@@ -362,9 +373,9 @@ impl<H, A, C: Clone> LoadingCopy<H, A, C> {
         self.taken
     }
 
-    /// Rows and bytes that were taken.
-    pub fn progress(&self) -> (u64, u64) {
-        (self.rows, self.bytes)
+    /// What was taken.
+    pub fn progress(&self) -> LoadProgress {
+        self.progress
     }
 
     /// Takes the next part of this attempt.
@@ -387,12 +398,14 @@ impl<H, A, C: Clone> LoadingCopy<H, A, C> {
                 if head.known.partition != self.partition {
                     return Err(format!("it is of partition {}", head.known.partition));
                 }
+                let slots = head.tables.iter().map(|table| u64::from(table.used_slots));
+                self.progress.slots = slots.sum();
                 let restore = DatabaseRestore::new(self.site.database(), &head.tables);
                 self.restore = Some((head, restore.map_err(shown)?));
             }
             (LoadPart::Rows(rows), Some((_, restore))) => {
-                self.rows += restore.add(&rows).map_err(shown)?;
-                self.bytes += rows.len() as u64;
+                self.progress.rows += restore.add(&rows).map_err(shown)?;
+                self.progress.bytes += rows.len() as u64;
             }
             (LoadPart::End, Some(_)) => return self.finish(limits),
             _ => return Err(format!("part {number} is not what follows")),

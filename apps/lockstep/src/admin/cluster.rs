@@ -7,7 +7,7 @@ use lockstep_types::{Status, Value};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub fn command() -> Command {
     let flag = |name: &'static str, help: &'static str| {
@@ -74,6 +74,19 @@ pub struct Partition {
     lag_bytes: BTreeMap<i64, i64>,
     /// The hosts that load a copy, which does not count yet.
     loading: Vec<i64>,
+    /// By such a host, how far it is.
+    loads: BTreeMap<i64, Load>,
+}
+
+/// How far a copy is that is being loaded.
+#[derive(Clone, Copy)]
+struct Load {
+    rows: i64,
+    bytes: i64,
+    /// Rows that it is to have, about.
+    all_rows: i64,
+    /// Rows that came each second since the cluster was shown last.
+    rows_per_s: Option<f64>,
 }
 
 /// What a host answers about its cluster.
@@ -97,9 +110,14 @@ pub fn run(arguments: &ArgMatches) -> Result<ExitCode, String> {
     let server = arguments.get_one::<String>("server").map_or("", String::as_str);
     let mut connection = Connection::connect(server, &ConnectOptions::default())
         .map_err(|error| error.to_string())?;
+    let mut before: Option<(Instant, Cluster)> = None;
     loop {
         let mut cluster = read(&mut connection)?;
-        read_lag(&mut connection, &mut cluster);
+        read_copies(&mut connection, &mut cluster);
+        let now = Instant::now();
+        if let Some((then, before)) = &before {
+            note_speeds(&mut cluster, before, now.duration_since(*then));
+        }
         match arguments.get_flag("json") {
             true => write_out(&format!("{}\n", as_json(&cluster)))?,
             false => write_out(&as_text(&cluster))?,
@@ -107,7 +125,21 @@ pub fn run(arguments: &ArgMatches) -> Result<ExitCode, String> {
         if !arguments.get_flag("watch") {
             return Ok(ExitCode::SUCCESS);
         }
+        before = Some((now, cluster));
         std::thread::sleep(Duration::from_secs(1));
+    }
+}
+
+/// How fast copies are loaded, by what was shown before.
+fn note_speeds(cluster: &mut Cluster, before: &Cluster, since: Duration) {
+    for partition in &mut cluster.partitions {
+        let known = before.partitions.iter().find(|it| it.id == partition.id);
+        for (host, load) in &mut partition.loads {
+            let Some(then) = known.and_then(|it| it.loads.get(host)) else { continue };
+            // It may have begun again.
+            let came = load.rows - then.rows;
+            load.rows_per_s = (came > 0).then(|| came as f64 / since.as_secs_f64());
+        }
     }
 }
 
@@ -146,18 +178,30 @@ pub fn read(connection: &mut Connection) -> Result<Cluster, String> {
     })
 }
 
-/// Adds how far the followers of partitions lag. Each host knows that of its own copies; where not
-/// all that are up answer, nothing is added.
-fn read_lag(connection: &mut Connection, cluster: &mut Cluster) {
+/// Adds how far the followers of partitions lag, and how far copies are that are being loaded. Each
+/// host knows that of its own copies; where not all that are up answer, nothing is added.
+fn read_copies(connection: &mut Connection, cluster: &mut Cluster) {
     let mut parameters = ParameterWriter::default();
     parameters.text("COPIES").integer(0);
     let Ok(tables) = tables(connection, "@Statistics", &parameters) else { return };
     for row in tables.iter().flatten() {
-        let [_, Value::Int(host), _, _, Value::Int(partition), role, _, bytes] = &row[..] else {
+        let [_, Value::Int(host), _, _, Value::Int(partition), role, _, bytes, loaded @ ..] =
+            &row[..]
+        else {
             continue;
         };
         let (Value::Text(role), Value::Int(bytes)) = (role, bytes) else { continue };
         let known = cluster.partitions.iter_mut().find(|it| it.id == *partition);
+        if let ("LOADING", [Value::Int(rows), Value::Int(bytes), Value::Int(all_rows)]) =
+            (&**role, loaded)
+        {
+            let (rows, bytes, all_rows) = (*rows, *bytes, *all_rows);
+            let load = Load { rows, bytes, all_rows, rows_per_s: None };
+            if let Some(known) = known {
+                known.loads.insert(*host, load);
+            }
+            continue;
+        }
         if let Some(known) = known.filter(|it| &**role == "FOLLOWER" && it.followers.contains(host))
         {
             known.lag_bytes.insert(*host, *bytes);
@@ -183,9 +227,9 @@ fn partition(row: &[Value]) -> Option<Partition> {
     let (Value::Text(followers), Value::Text(state)) = (followers, state) else { return None };
     let followers = followers.split(',').filter_map(|host| host.parse().ok()).collect();
     let state = state.to_string();
-    let (lag_bytes, loading) = (BTreeMap::new(), Vec::new());
+    let (lag_bytes, loading, loads) = (BTreeMap::new(), Vec::new(), BTreeMap::new());
     let (id, leader, epoch) = (*id, *leader, *epoch);
-    Some(Partition { id, leader, followers, epoch, state, lag_bytes, loading })
+    Some(Partition { id, leader, followers, epoch, state, lag_bytes, loading, loads })
 }
 
 /// The rows of the tables of a system procedure's answer. A call that was in progress when a host
@@ -237,6 +281,12 @@ fn as_json(cluster: &Cluster) -> String {
             "state": partition.state,
             "lag_bytes": lag.collect::<serde_json::Map<_, _>>(),
             "loading": partition.loading,
+            "loads": partition.loads.iter().map(|(host, load)| json!({
+                "host": host,
+                "rows": load.rows,
+                "bytes": load.bytes,
+                "rows_to_load": load.all_rows,
+            })).collect::<Vec<_>>(),
         })
     };
     json!({
@@ -302,12 +352,33 @@ fn as_text(cluster: &Cluster) -> String {
             "{in_sync} of {wanted} copies are in sync; partitions being loaded: {}\n",
             loading.join(", ")
         );
+        let loads = partitions.iter().flat_map(|it| it.loads.iter().map(move |of| (it.id, of)));
+        loads.for_each(|(id, (host, load))| out += &load.line(id, *host));
     }
     let unavailable = listed(&|partition| partition.state == "unavailable");
     if !unavailable.is_empty() {
         out += &format!("unavailable partitions: {unavailable}\n");
     }
     out
+}
+
+impl Load {
+    /// A copy of a partition at a host, with a progress bar.
+    fn line(&self, partition: i64, host: i64) -> String {
+        const BAR: usize = 24;
+        let Load { rows, bytes, all_rows, rows_per_s } = *self;
+        let share = if all_rows == 0 { 0.0 } else { (rows as f64 / all_rows as f64).min(1.0) };
+        let filled = (share * BAR as f64) as usize;
+        let left = rows_per_s.map(|speed| (all_rows - rows).max(0) as f64 / speed);
+        let left = left.map_or(String::new(), |left_s| format!(", {:.0} s left", left_s.ceil()));
+        format!(
+            "  partition {partition} to host {host} [{}{}] {:3.0} %, {rows} rows, {:.1} MB{left}\n",
+            "#".repeat(filled),
+            " ".repeat(BAR - filled),
+            share * 100.0,
+            bytes as f64 / 1e6
+        )
+    }
 }
 
 /// How many copies are in sync, and how many there are to be.
@@ -329,8 +400,8 @@ impl Host {
 impl Partition {
     pub fn example(id: i64, leader: i64, followers: &[i64]) -> Partition {
         let state = "available".to_string();
-        let (followers, lag_bytes) = (followers.to_vec(), BTreeMap::new());
-        Partition { id, leader, followers, epoch: 1, state, lag_bytes, loading: Vec::new() }
+        let (followers, lag_bytes, loads) = (followers.to_vec(), BTreeMap::new(), BTreeMap::new());
+        Partition { id, leader, followers, epoch: 1, state, lag_bytes, loading: Vec::new(), loads }
     }
 }
 
@@ -339,5 +410,30 @@ impl Cluster {
     pub fn example(hosts: Vec<Host>, partitions: Vec<Partition>) -> Cluster {
         let state = "running".to_string();
         Cluster { state, epoch: 1, coordinator: 0, kfactor: 1, hosts, partitions }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_that_is_loaded_has_a_bar_and_the_time_that_is_left() {
+        let mut before = Cluster::example(Vec::new(), vec![Partition::example(3, 0, &[])]);
+        let load = Load { rows: 0, bytes: 0, all_rows: 400, rows_per_s: None };
+        before.partitions[0].loads.insert(2, load);
+        let mut now = Cluster::example(Vec::new(), vec![Partition::example(3, 0, &[])]);
+        let load = Load { rows: 100, bytes: 2_500_000, ..load };
+        now.partitions[0].loads.insert(2, load);
+        now.partitions[0].loading.push(2);
+        note_speeds(&mut now, &before, Duration::from_secs(2));
+        let text = as_text(&now);
+        let bar = format!("[{}{}]  25 %", "#".repeat(6), " ".repeat(18));
+        let line = format!("  partition 3 to host 2 {bar}, 100 rows, 2.5 MB, 6 s left\n");
+        assert!(text.ends_with(&line), "{text}");
+        let loads = &serde_json::from_str::<serde_json::Value>(&as_json(&now)).expect("it is");
+        assert_eq!(loads["partitions"][0]["loads"][0]["rows_to_load"], 400);
+        let begun = Load { all_rows: 0, rows: 0, ..load };
+        assert!(begun.line(1, 0).contains("  0 %"), "{}", begun.line(1, 0));
     }
 }

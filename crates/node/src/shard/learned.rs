@@ -1,7 +1,8 @@
 //! How far the copies of this host are that are loaded, for its control thread.
 
+use lockstep_host::loading::LoadProgress;
 use lockstep_types::PartitionId;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 /// How far a copy is that is loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -15,23 +16,47 @@ pub enum LearnedStage {
     Kept = 2,
 }
 
+/// How far one copy is.
+#[derive(Default)]
+struct Learned {
+    stage: AtomicU8,
+    /// Rows, bytes and slots of [`LoadProgress`], each for itself.
+    progress: [AtomicU64; 3],
+}
+
 /// By partition, how far its copy is.
-pub struct LearnedStages(Box<[AtomicU8]>);
+pub struct LearnedStages(Box<[Learned]>);
 
 impl LearnedStages {
     /// Nothing is loaded.
     pub fn new(partition_count: u32) -> LearnedStages {
-        LearnedStages((0..partition_count).map(|_| AtomicU8::new(0)).collect())
+        LearnedStages((0..partition_count).map(|_| Learned::default()).collect())
+    }
+
+    /// The site of a copy says how much of its data it has.
+    pub fn set_progress(&self, partition: PartitionId, progress: LoadProgress) {
+        let LoadProgress { rows, bytes, slots } = progress;
+        let cells = &self.0[partition.index()].progress;
+        for (cell, value) in cells.iter().zip([rows, bytes, slots]) {
+            cell.store(value, Ordering::Relaxed);
+        }
+    }
+
+    /// How much of its data a copy has that is being loaded.
+    pub fn progress(&self, partition: PartitionId) -> LoadProgress {
+        let cells = &self.0[partition.index()].progress;
+        let [rows, bytes, slots] = [0, 1, 2].map(|at: usize| cells[at].load(Ordering::Relaxed));
+        LoadProgress { rows, bytes, slots }
     }
 
     /// The site of a copy says how far it is.
     pub fn set(&self, partition: PartitionId, stage: LearnedStage) {
-        self.0[partition.index()].store(stage as u8, Ordering::Release);
+        self.0[partition.index()].stage.store(stage as u8, Ordering::Release);
     }
 
     /// What the site of a copy has said last.
     pub fn get(&self, partition: PartitionId) -> LearnedStage {
-        match self.0[partition.index()].load(Ordering::Acquire) {
+        match self.0[partition.index()].stage.load(Ordering::Acquire) {
             0 => LearnedStage::Loading,
             1 => LearnedStage::Follows,
             _ => LearnedStage::Kept,

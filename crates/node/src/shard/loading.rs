@@ -12,7 +12,7 @@ use crate::message::{Envelope, LogGivenBack};
 use lockstep_cluster::{Command, Incarnation};
 use lockstep_host::follower::codec::{CopyMessage, OfCopy};
 use lockstep_host::learning::{Learned, LearningCopy, LoadTurn, LoadingLeader, empty_site};
-use lockstep_host::loading::{Attempt, NumberedPart};
+use lockstep_host::loading::{Attempt, LoadProgress, NumberedPart};
 use lockstep_host::placement::Placement;
 use lockstep_types::{HostId, PartitionId};
 use std::collections::BTreeMap;
@@ -216,6 +216,7 @@ impl Shard {
         let Some(learning) = &mut self.replicas[slot].learning else { return };
         let catalog = (Arc::clone(&self.catalog), self.catalog.version());
         let ask = learning.begin((site, catalog), incarnation, epoch);
+        self.facts.learned.set_progress(partition, LoadProgress::default());
         tracing::info!(%partition, epoch, "a copy asks its leader for the data");
         self.say_to_leader(partition, ask);
     }
@@ -254,8 +255,15 @@ impl Shard {
         let Some(learning) = &mut self.replicas[slot].learning else { return };
         match learning.take(part, limits) {
             Learned::Nothing => {}
-            Learned::More(taken) => self.say_to_leader(partition, taken),
-            Learned::Loaded(follower, catalog, taken, (rows, bytes)) => {
+            Learned::More(taken, progress) => {
+                self.facts.learned.set_progress(partition, progress);
+                self.say_to_leader(partition, taken);
+            }
+            Learned::Loaded(follower, catalog, taken, progress) => {
+                let LoadProgress { rows, bytes, .. } = progress;
+                // What is free in its tables was counted, too.
+                let progress = LoadProgress { slots: rows, ..progress };
+                self.facts.learned.set_progress(partition, progress);
                 tracing::info!(%partition, rows, bytes, "a copy has the data of its leader");
                 let following = Following::loaded(*follower, catalog);
                 self.replicas[slot].following = Some(Box::new(following));

@@ -8,7 +8,7 @@ use crate::rejoin_logs::serves;
 use crate::support::{Peer, eventually};
 use lockstep_node::Server;
 use lockstep_node::log::Durability;
-use lockstep_types::Datum::Int;
+use lockstep_types::Datum::{Int, Text};
 use std::sync::Arc;
 
 const SYNC: Option<Durability> = Some(Durability::Sync);
@@ -20,6 +20,18 @@ fn all_have(cluster: &Growing, hosts: &[u32], expected: i64) {
         serves(&mut peer);
         assert_eq!(sum(&mut peer), expected, "host {host}");
     }
+}
+
+/// Whether a copy that is being loaded has all of its rows.
+fn has_loaded(peer: &mut Peer) -> bool {
+    let rows = peer.call("@Statistics", &[Text("COPIES"), Int(0)]).rows;
+    rows.lines().filter(|row| row.contains(",LOADING,")).any(|row| {
+        let numbers: Vec<u64> =
+            row.rsplit(',').take(3).map(|it| it.parse().expect("a number")).collect();
+        let [to_load, bytes, rows] = numbers[..] else { panic!("{row}") };
+        assert!(rows <= to_load, "{row}");
+        rows > 0 && rows == to_load && bytes > rows
+    })
 }
 
 fn bump(peer: &mut Peer) {
@@ -37,6 +49,9 @@ fn a_cluster_that_grew_and_shrank_starts_again() {
     load.go_on();
     let host = cluster.add(1);
     cluster.start(host);
+    // A copy that has its data does not count before they are durable.
+    let mut peer = cluster.peer(1);
+    eventually("it is shown how much was loaded", || has_loaded(&mut peer));
     cluster.await_copies(1, &[(0, 3), (1, 3), (2, 3), (3, 3)]);
     load.go_on();
     let expected = changed(&load, threads);

@@ -70,12 +70,13 @@ fn copies_are_at_other_hosts_than_their_leaders_and_every_host_shows_them() {
     let copies = peers[1].call("@Statistics", &[Text("COPIES"), Int(0)]).rows;
     for row in &seen[0] {
         let (id, leader, follower) = (&row[0], &row[1], &row[2]);
-        // TIMESTAMP, HOST_ID, HOSTNAME, SITE_ID, PARTITION_ID, ROLE, EPOCH, UNAPPLIED_BYTES
+        // TIMESTAMP, HOST_ID, HOSTNAME, SITE_ID, PARTITION_ID, ROLE, EPOCH, UNAPPLIED_BYTES,
+        // LOADED_ROWS, LOADED_BYTES, ROWS_TO_LOAD
         let has = |host: &str, rest: &str| {
             let of_host = |row: &&str| row.split(',').nth(1) == Some(host);
             copies.lines().filter(of_host).any(|row| row.ends_with(&format!(",{id},{rest}")))
         };
-        assert!(has(leader, "LEADER,1,0") && has(follower, "FOLLOWER,1,0"), "{copies}");
+        assert!(has(leader, "LEADER,1,0,0,0,0") && has(follower, "FOLLOWER,1,0,0,0,0"), "{copies}");
     }
     assert_eq!(copies.lines().count(), 2 * seen[0].len(), "{copies}");
     assert_eq!(missing_copies(&mut peers[2]), ["0", "0", "0"]);

@@ -204,7 +204,7 @@ impl Host {
         let Some(learning) = &mut replica.learning else { return };
         match learning.take(part, FOLLOWER_LIMITS) {
             Learned::Nothing => {}
-            Learned::More(taken) => self.say_to_leader(partition, taken),
+            Learned::More(taken, _) => self.say_to_leader(partition, taken),
             Learned::Loaded(follower, version, taken, _) => {
                 replica.following = Some(Following { follower: *follower, version, change: None });
                 shared.report.loaded += 1;

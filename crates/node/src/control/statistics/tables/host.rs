@@ -5,6 +5,7 @@ use crate::control::resources::{physical_memory_kb, resident_kb};
 use crate::statistics::{ConnectionSnapshot, ThreadSnapshot};
 use hdrhistogram::Histogram;
 use lockstep_base::elapsed::Elapsed;
+use lockstep_host::loading::LoadProgress;
 use lockstep_types::{PartitionId, ReplicaId, ThreadId, Value};
 use std::sync::atomic::Ordering;
 
@@ -174,6 +175,9 @@ pub(super) fn k_safety(view: &View) -> Vec<Row> {
     (0..placement.partition_count()).map(PartitionId).map(row).collect()
 }
 
+/// The role of a copy that does not count yet.
+const LOADING: &str = "LOADING";
+
 /// The copies of partitions at this host.
 pub(super) fn copies(view: &View) -> Vec<Row> {
     let placement = view.facts.placement();
@@ -183,19 +187,26 @@ pub(super) fn copies(view: &View) -> Vec<Row> {
             "FOLLOWER" => view.facts.copy_backlogs[partition.index()].load(Ordering::Relaxed),
             _ => 0,
         };
+        let LoadProgress { rows, bytes, slots } = match role {
+            LOADING => view.facts.learned.progress(partition),
+            _ => LoadProgress::default(),
+        };
         vec![
             Value::Int(site.index() as i64),
             Value::Int(partition.0.into()),
             text(role),
             Value::Int(placement.epoch_of(partition).into()),
             number(unapplied_bytes),
+            number(rows),
+            number(bytes),
+            number(slots),
         ]
     };
     let of_site = |site: ThreadId| {
         let with = |role: &'static str| move |replica| (site, replica, role);
         let led = placement.led_by(site).iter().map(with("LEADER"));
         let followed = placement.followed_by(site).iter().map(with("FOLLOWER"));
-        let loaded = placement.learned_by(site).iter().map(with("LOADING"));
+        let loaded = placement.learned_by(site).iter().map(with(LOADING));
         led.chain(followed).chain(loaded).map(row).collect::<Vec<Row>>()
     };
     placement.sites().flat_map(of_site).collect()
