@@ -93,6 +93,39 @@ fn a_cluster_of_processes_grows_and_shrinks_by_the_commands_of_the_documentation
     assert_eq!(number_of_rows(&new), 30);
 }
 
+/// A host that is added has the number after that of the witness, and the votes are three again.
+#[test]
+fn a_cluster_of_two_hosts_and_a_witness_grows_and_a_host_of_it_is_removed() {
+    let cluster = Cluster::new(3, &format!("--witnesses 1 {COPIES}"));
+    let times = COPIES.split_once("--option partitions_per_site=2").expect("they follow").1;
+    let times: Vec<&str> = times.split_whitespace().collect();
+    let witness = cluster.spawn_witness(&times);
+    let hosts: Vec<Host> = [0, 1].map(|number| cluster.spawn_in(number, &[])).into();
+    let mut hosts: Vec<Host> = hosts.into_iter().map(Host::ready).collect();
+    let witness = witness.ready();
+    let create = "CREATE TABLE t (a BIGINT NOT NULL PRIMARY KEY); PARTITION TABLE t ON COLUMN a;";
+    hosts[1].connect().sql(create).expect("it is made");
+    hosts[1].connect().sql("INSERT INTO t VALUES (1)").expect("it is inserted");
+    let port = ReservedPort::new().expect("a free port");
+    let added = said(&cluster_command(&hosts[1], &["add", &port.address().to_string()]));
+    let (text, options) = added.trim().split_once("start it with ").expect("it says how");
+    assert_eq!(text, "Host 3 is to join: ");
+    let new = started(options, &["--witnesses", "1"]);
+    let new = Host::run({ new }.stderr(Stdio::piped())).ready();
+    until(&new, "it has its share", |it| it["hosts"][3]["plan"] == "stays" && has_followers(it, 1));
+    let refused = cluster_command(&new, &["remove", "2"]);
+    assert!(super::text(&refused.stderr).contains("host 2 is the witness"), "{refused:?}");
+    said(&cluster_command(&new, &["remove", "0", "--wait"]));
+    assert!(hosts[0].wait().0, "it stops in order");
+    // Of two hosts and the witness any one may be lost.
+    drop(hosts);
+    until(&new, "the new host goes on with the witness", |it| {
+        it["hosts"][0]["state"] == "down" && it["state"] == "running"
+    });
+    assert_eq!(number_of_rows(&new), 1);
+    drop(witness);
+}
+
 /// One host more and one less, again and again, while clients that follow the topology call.
 #[test]
 fn hosts_are_added_and_removed_under_load_and_no_call_fails() {
