@@ -401,7 +401,12 @@ impl Control {
         for (partition, lane) in site_lanes {
             let mut lane = lane.bind(thread.thread().clone(), Arc::clone(&given_up), limits);
             let site = saving_site(&self.facts.placement(), partition, of_copies.is_some());
-            let site = site.expect("lanes are of what is saved here");
+            let Some(site) = site else {
+                // The copy has gone since the lanes were made: the snapshot would lack it.
+                given_up.store(true, Ordering::Release);
+                thread.thread().unpark();
+                continue;
+            };
             if let Some(of_copy) = &of_copies {
                 lane.set_of_copy(of_copy.clone());
             }
