@@ -525,6 +525,10 @@ mod tests {
         assert_eq!(lost(placed([0, 1], 2, &[0, 1, 2, 3], 2)), [0; 0]);
         assert_eq!(lost(placed([0, 1], 2, &[0, 1, 2], 2)), [3], "it is not up");
         assert_eq!(lost(placed([0, 2], 2, &[0, 1, 2, 3], 2)), [1], "host 2 leads in its place");
+        // It was transferred, and that host has given its copy up since: both are heard of at once.
+        let mut transferred = placed([0, 2], 2, &[0, 1, 2, 3], 3);
+        transferred.copies.iter_mut().for_each(|copies| copies.handed_over_since = 1);
+        assert_eq!(lost(transferred), [0; 0], "each leader has handed the partition over");
         let moved = placed([0, 1], 0, &[0, 1, 2, 3], 2);
         assert_eq!(lost(moved), [0; 0], "the coordinator was moved from a host that stays");
         assert_eq!(lost(placed([0, 1], 0, &[0, 1, 3], 2)), [2], "it is lost");
