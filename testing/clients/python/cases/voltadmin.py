@@ -224,7 +224,7 @@ class Voltadmin(unittest.TestCase):
                 ("@PrepareStopNode", [INTEGER], [0], "its leader cannot be moved"),
                 ("@StopNode", [INTEGER], [0], "Stop the process instead"),
                 ("@ElasticRemoveNT", [TINYINT, STRING, STRING, BIGINT], [2, "", "", -1],
-                 "elastic resizing"),
+                 "removed by @RemoveHost"),
                 ("@CheckUpgradePlanNT", [STRING] * 2, ["/kit", "/root"], "upgrades in service")]:
             with self.subTest(procedure):
                 self.refused(procedure, types, values, why)
