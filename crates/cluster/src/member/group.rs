@@ -75,11 +75,14 @@ impl Member {
             let leaves = record.plan == HostPlan::Leaves && record.state != HostState::Up;
             leaves && state.is_empty_host(record.description.host)
         };
-        // The process of one that was put out may run on, and its vote be needed for a majority.
+        // The process of one that was put out may run on, and its vote be needed for a majority. Of
+        // a host that was started again heartbeats come, and not its vote.
         let is_majority_without = |id: &RaftId| {
             let left = || voters.iter().filter(|voter| *voter != id);
-            let heard = left().filter(|voter| connected.contains(&voter.host())).count();
-            2 * heard > left().count()
+            let votes = |voter: &&RaftId| {
+                connected.contains(&voter.host()) && self.core.is_caught_up(**voter)
+            };
+            2 * left().filter(votes).count() > left().count()
         };
         let mut removed = state.hosts.values().filter(is_removed).map(HostRecord::raft_id);
         if let Some(id) = removed.find(|id| known.contains(id) && is_majority_without(id)) {
