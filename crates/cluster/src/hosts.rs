@@ -236,6 +236,35 @@ impl ClusterState {
         due
     }
 
+    /// Copies that are to move to another host, those in progress included: because hosts are added
+    /// or removed, or because somebody has one moved. A host that was added and has not joined gets
+    /// none yet.
+    pub fn copies_to_move(&self) -> usize {
+        let is_planned = |host: HostId, plan| self.hosts[&host].plan == plan;
+        let copies = self.partitions.iter().map(|it| it.copies.len()).sum::<usize>();
+        let share = copies / self.staying_hosts().count().max(1);
+        let of_host = |host: HostId| {
+            let has = self.partitions_of(host).count();
+            let comes = |it: &&crate::PartitionState| it.moving.is_some_and(|it| it.to == host);
+            match (self.hosts[&host].plan, self.hosts[&host].state) {
+                (HostPlan::Leaves, HostState::Up) => has,
+                (HostPlan::Fills, HostState::Up) => match self.place_at(host) {
+                    Some(_) => share.saturating_sub(has),
+                    None => self.partitions.iter().filter(comes).count(),
+                },
+                _ => 0,
+            }
+        };
+        let by_hand = |it: &&crate::PartitionState| {
+            it.moving.is_some_and(|moving| {
+                !is_planned(moving.from, HostPlan::Leaves)
+                    && !is_planned(moving.to, HostPlan::Fills)
+            })
+        };
+        let planned = self.data_hosts().map(of_host).sum::<usize>();
+        planned + self.partitions.iter().filter(by_hand).count()
+    }
+
     /// The next copy that is to be moved.
     fn next_move(&self, may_load: &impl Fn(HostId) -> bool) -> Option<(PartitionId, CopyMove)> {
         let leaving = self.data_hosts().find(|host| self.leaves(*host) && self.serves(*host));

@@ -91,8 +91,11 @@ fn a_host_that_is_added_gets_its_share_of_copies_and_leaders() {
     let host = add(&mut state);
     assert_eq!((host, state.hosts[&host].state), (HostId(3), HostState::Added));
     assert_eq!(state.resizing(|_| true, 2), [], "no process has joined");
+    assert_eq!(state.copies_to_move(), 0, "there is nowhere to move them to");
     join(&mut state, host, "rack-0");
+    assert_eq!(state.copies_to_move(), 3, "its share of twelve");
     assert_eq!(carry_out(&mut state, 2), 2);
+    assert_eq!(state.copies_to_move(), 0);
     assert_eq!(counts(&state), [(3, 1), (3, 2), (3, 2), (3, 1)]);
     assert_eq!(state.hosts[&host].plan, HostPlan::Stays);
     let next = add(&mut state);

@@ -4,7 +4,7 @@
 //! before the transaction begins that makes it, and asks every host for what only that one knows.
 
 use super::members::is_of_any_host;
-use super::merged::{merge_removed, merge_scans, read_tables};
+use super::merged::{merge_rebalance, merge_removed, merge_scans, read_tables};
 use super::own_calls::LENGTH_BYTES;
 use super::system::text_parameter;
 use super::{Control, SystemCall};
@@ -68,6 +68,8 @@ enum Merge {
     Snapshots,
     /// Their rows, without those of hosts that have no part of a snapshot which others removed.
     Removed,
+    /// One row, of how far the copies are that move.
+    Rebalance,
 }
 
 /// Calls that each host answers for itself; `None` for all others, which one host answers.
@@ -78,6 +80,7 @@ fn merge_of(id: SystemProcedureId, invocation: &Invocation<'_>) -> Option<Merge>
         // What one host knows for all: the placement, tasks, expired rows.
         Id::Statistics if ["TOPO", "PARTITIONCOUNT", "KSAFETY"].contains(&&*selector()) => None,
         Id::Statistics if selector().starts_with("TASK") || selector() == "TTL" => None,
+        Id::Statistics if selector() == "REBALANCE" => Some(Merge::Rebalance),
         Id::Statistics | Id::ValidatePartitioning => Some(Merge::Rows),
         Id::SystemInformation if ["", "OVERVIEW"].contains(&&*selector()) => Some(Merge::Rows),
         Id::PingPartitions | Id::Pause | Id::Resume | Id::Quiesce | Id::GC => Some(Merge::First),
@@ -110,7 +113,7 @@ impl Control {
         if let Err(failure) = self.facts.intake.check_majority() {
             // The others may be out of reach.
             return match merge_of_call(&body) {
-                Some(Merge::Rows | Merge::Own) => {
+                Some(Merge::Rows | Merge::Rebalance | Merge::Own) => {
                     self.call(SystemCall { origin, admin, body, time_limit: None });
                 }
                 _ => self.answer_failure(origin, &failure),
@@ -219,13 +222,14 @@ impl Control {
         let own = self.facts.host;
         let own = asked.answers.keys().position(|host| *host == own).unwrap_or(0);
         let kept = match asked.merge {
-            Merge::Rows | Merge::Snapshots | Merge::Removed => &responses[..],
+            Merge::Rows | Merge::Snapshots | Merge::Removed | Merge::Rebalance => &responses[..],
             Merge::First | Merge::Own => &responses[own..=own],
         };
         let mut tables = Vec::new();
         let merged = match asked.merge {
             Merge::Snapshots => merge_scans(kept, &mut tables),
             Merge::Removed => merge_removed(kept, &mut tables),
+            Merge::Rebalance => merge_rebalance(kept, &mut tables),
             _ => merge_tables(kept, &mut tables),
         };
         let count = match merged {

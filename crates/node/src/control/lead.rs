@@ -69,6 +69,7 @@ impl Control {
     /// Another placement is in force: what lost hosts were asked for is not waited for, and
     /// subscribers learn where the partitions are.
     pub(super) fn follow_placement(&mut self, placement: &Placement) {
+        self.attend_to_rebalance(true);
         self.wait_for_hosts_that_are_left(placement);
         self.end_lost_task_calls(placement);
         self.answer_changes();

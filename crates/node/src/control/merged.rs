@@ -1,5 +1,6 @@
 //! One response from those of all hosts, where the rows of several belong together.
 
+use super::rebalance::add_up;
 use lockstep_types::{Datum, SqlType, TableBuilder, TableSchema, TableView, Value};
 use lockstep_wire_volt::Response;
 use std::collections::{BTreeMap, BTreeSet};
@@ -179,6 +180,19 @@ pub(super) fn merge_removed(responses: &[Response<'_>], out: &mut Vec<u8>) -> Re
         });
     }
     tables.iter().for_each(|table| table.write(out));
+    Ok(tables.len() as u16)
+}
+
+/// The responses to `@Statistics REBALANCE`: one row for all hosts.
+pub(super) fn merge_rebalance(
+    responses: &[Response<'_>],
+    out: &mut Vec<u8>,
+) -> Result<u16, String> {
+    let mut tables = read_tables(responses)?;
+    for table in &mut tables {
+        table.rows = add_up(&table.rows).into_iter().collect();
+        table.write(out);
+    }
     Ok(tables.len() as u16)
 }
 

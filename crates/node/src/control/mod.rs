@@ -29,6 +29,7 @@ mod overview;
 mod own_calls;
 pub(crate) mod planner;
 mod procedures;
+pub(in crate::control) mod rebalance;
 mod resources;
 mod send;
 mod snapshot;
@@ -136,6 +137,8 @@ pub struct Control {
     tasks: Tasks,
     /// Deletes rows whose time is over.
     expiry: Expiry,
+    /// How far copies are that move.
+    rebalance: rebalance::Rebalance,
     /// Answers of calls that this thread made itself, with who made them.
     own_answers: VecDeque<ForwardedAnswer>,
     /// What other hosts owe.
@@ -207,6 +210,7 @@ impl Control {
             stop: Stop::default(),
             tasks,
             expiry,
+            rebalance: rebalance::Rebalance::default(),
             own_answers: VecDeque::new(),
             hosts: cluster::OtherHosts::default(),
             lead,
@@ -278,6 +282,7 @@ impl Control {
         self.attend_to_leader_moves();
         self.attend_to_copies();
         self.attend_to_removal();
+        self.attend_to_rebalance(false);
         self.attend_to_joining();
         self.attend_to_expiry();
         index_build::retry_due(self);
@@ -302,6 +307,8 @@ impl Control {
         let learned = self.learned_time_left();
         let copies = self.copies_call.as_ref().map(CopiesCall::time_left);
         let copies = copies.or(self.removal_time_left());
+        let rebalance = self.rebalance.time_left();
+        let copies = copies.into_iter().chain(rebalance).min();
         let due = [survey, snapshot, look, task, expiry, build, moves, copies, joining, learned];
         due.into_iter().flatten().min()
     }

@@ -246,6 +246,7 @@ impl Control {
             tasks: self.task_rows(),
             expired: self.expiry.rows(),
             plans: self.planner.counts(),
+            rebalance: self.rebalance.rows(&self.facts),
         }
     }
 

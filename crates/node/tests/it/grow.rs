@@ -208,6 +208,21 @@ fn copies(peer: &mut Peer) -> BTreeMap<u32, usize> {
     counts
 }
 
+/// Of the copies that have moved, as all hosts know them: how much of 100, rows, and what time is
+/// left, milliseconds.
+fn rebalanced(peer: &mut Peer) -> (f64, i64, i64) {
+    let mut seen = None;
+    eventually("the moves are over", || {
+        let answer = peer.call("@Statistics", &[Text("REBALANCE"), Int(0)]);
+        assert_eq!(answer.rows.lines().count(), 1, "{answer:?}");
+        let cells: Vec<&str> = answer.rows.split(',').collect();
+        let number = |at: usize| cells[at].parse::<f64>().expect("a number");
+        seen = Some((number(1), number(2) as i64, number(4) as i64));
+        number(1) >= 100.0
+    });
+    seen.expect("it was seen")
+}
+
 /// What becomes of each host that is listed.
 pub(crate) fn plans(peer: &mut Peer) -> BTreeMap<u32, String> {
     let answer = peer.call("@SystemInformation", &[Text("CLUSTER")]);
@@ -249,6 +264,11 @@ fn hosts_are_added_and_removed_under_load_and_no_call_fails() {
     let led = partitions_of(&mut cluster.peer(host)).iter().filter(|(it, _)| *it == 3).count();
     assert!(led > 0, "it leads partitions, too");
     eventually("it has its share", || plans(&mut cluster.peer(2))[&host] == "stays");
+    // Three copies have moved, with the rows that each partition has.
+    let moved = rebalanced(&mut cluster.peer(2));
+    assert_eq!((moved.0, moved.2), (100.0, 0));
+    let all = ROWS as f64;
+    assert!((0.2 * all..=0.9 * all).contains(&(moved.1 as f64)), "{moved:?} of {all} rows");
     load.go_on();
     // The coordinator of transactions is at the host that goes.
     cluster.remove(0, 1);

@@ -49,6 +49,8 @@ pub(in crate::control) struct HostCounts {
     pub(in crate::control) tasks: Vec<Row>,
     /// The rows of TTL.
     pub(in crate::control) expired: Vec<Row>,
+    /// The row of REBALANCE.
+    pub(in crate::control) rebalance: Vec<Row>,
     /// Cached plans, and what was counted of planning.
     pub(in crate::control) plans: PlannerCounts,
 }

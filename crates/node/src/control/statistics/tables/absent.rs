@@ -174,9 +174,9 @@ pub(super) const SELECTORS: &[Selector] = &[
     },
     Selector {
         names: &["REBALANCE"],
-        tables: &[empty(
-            Common::Nothing,
-            &[
+        tables: &[Table {
+            common: Common::Nothing,
+            own: &[
                 ("TIMESTAMP", BigInt),
                 ("PERCENTAGE_MOVED", Float),
                 ("MOVED_ROWS", BigInt),
@@ -188,7 +188,8 @@ pub(super) const SELECTORS: &[Selector] = &[
                 ("CALLS_TIME", Float),
                 ("CALLS_TRANSFER_TIME", Float),
             ],
-        )],
+            rows: |view| view.host.rebalance.clone(),
+        }],
     },
     Selector {
         names: &["SNAPSHOTSTATUS"],
