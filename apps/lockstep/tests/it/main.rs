@@ -6,6 +6,7 @@ mod bench_cut_short;
 mod clock;
 mod cluster;
 mod cluster_logs;
+mod cluster_page;
 mod crash;
 mod csv;
 mod directory;
