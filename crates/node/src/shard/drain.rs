@@ -1,4 +1,5 @@
-//! The orderly stop: no more calls are taken, and those in progress are finished and answered.
+//! The orderly stop: no more calls are taken, and those in progress are finished and answered. What
+//! comes in meanwhile is refused, so that clients know that it was not executed.
 //!
 //! A site is quiet when its connections and the tasks whose calls it made wait for nothing, its
 //! partitions have nothing undecided, and the coordinator, if it is here, has no transaction. A
@@ -7,6 +8,9 @@
 
 use super::Shard;
 use super::coordinator::CoordinatorRole;
+use crate::connection::ConnectionKey;
+use lockstep_types::Status;
+use lockstep_wire_volt::{Invocation, response};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::thread::Thread;
@@ -123,7 +127,37 @@ impl Phase {
     }
 }
 
+/// What calls get that come to a host that stops.
+const STOPS: &str = "This host stops, and takes no more calls. The call was not executed: send it \
+    to another host, or again when this one has started.";
+
 impl Shard {
+    /// Refuses a call that has come while the host stops.
+    #[cold]
+    pub(super) fn refuse_at_the_end(
+        &mut self,
+        key: ConnectionKey,
+        body: &[u8],
+        output: &mut Vec<u8>,
+    ) {
+        let handle = match Invocation::decode(body) {
+            Ok(invocation) => invocation.client_handle,
+            Err(rejection) => {
+                let id = self.connections.get(key).map_or(0, |connection| connection.id);
+                rejection.answer_handle(id)
+            }
+        };
+        response::write_simple(output, handle, Status::ServerUnavailable, Some(STOPS));
+    }
+
+    /// Refuses what has arrived by now: the connections are about to close.
+    pub(super) fn refuse_the_last(&mut self) {
+        self.phase = Phase::Stopping;
+        let keys: Vec<ConnectionKey> = self.connections.iter().map(|it| it.key).collect();
+        keys.into_iter().for_each(|key| self.connections.list_for_read(key));
+        self.read_ready();
+    }
+
     /// While the host stops: says when nothing is left to do here, and when that is no longer so.
     pub(super) fn tell_quiet(&mut self) {
         let Phase::Draining { is_quiet: was_quiet } = self.phase else { return };

@@ -118,6 +118,10 @@ impl Shard {
                     frames += 1;
                     let answered = output.len();
                     stage = match stage {
+                        Stage::Ready if !self.phase.takes_calls() => {
+                            self.refuse_at_the_end(key, body, &mut output);
+                            stage
+                        }
                         Stage::Ready => {
                             let taken = self.take_invocation(key, body, &mut output);
                             if let Taken::Answered(slot) = taken {

@@ -591,6 +591,7 @@ impl Shard {
         self.leave_digests();
         self.hand_over_all();
         self.flush_messages();
+        self.refuse_the_last();
         self.write_ready();
         self.connections.clear();
     }

@@ -34,14 +34,18 @@ impl Shard {
         }
     }
 
-    /// True while a connection may not send: its client lags too far, or another thread does.
+    /// True while a connection may not send: its client lags too far, or another thread does. A
+    /// host that stops reads what it refuses, and only from clients that read their answers.
     pub(super) fn is_paused(&mut self, key: ConnectionKey) -> bool {
         let options = &self.facts.options;
-        !self.phase.takes_calls()
-            || self.gates.is_log_behind
+        let unread_max = match self.phase.takes_calls() {
+            true => options.max_unread_bytes.get(),
+            false => 1,
+        };
+        self.gates.is_log_behind
             || self.outbox.is_overflowing()
             || self.connections.get(key).is_some_and(|connection| {
-                connection.unread_bytes() as u64 >= options.max_unread_bytes.get()
+                connection.unread_bytes() as u64 >= unread_max
                     || u64::from(connection.outstanding) >= options.max_outstanding_calls.get()
                     || connection.stage == Stage::Closing
             })

@@ -1,10 +1,10 @@
 //! Procedures over several partitions: declared ones, those that find out, and many at once.
 
-use crate::support::{Peer, call_frame, eventually, parameters, start};
+use crate::support::{Answer, Peer, call_frame, eventually, parameters, start};
 use lockstep_exec::procedure::{NativeProcedure, ProcedureContext, ProcedureError};
 use lockstep_plan_ir::procedure::ProcedureParameter;
 use lockstep_types::Datum::{Int, Text};
-use lockstep_types::{PartitionId, SqlType};
+use lockstep_types::{PartitionId, SqlType, Status};
 use lockstep_workloads::bank;
 
 const ACCOUNTS: i64 = 40;
@@ -457,4 +457,35 @@ fn a_host_that_stops_finishes_and_answers_what_is_under_way() {
     assert_eq!(lost_by_stopping(&[]), 0);
     // Without time for that it ends all the same.
     eventually("a call is lost", || lost_by_stopping(&["stop_timeout_ms=0"]) > 0);
+}
+
+/// Stops a host that has work, and calls it meanwhile: the answer to the first call that fails.
+/// None where the host had ended before.
+fn refused_by_stopping() -> Option<Answer> {
+    let (server, mut peer) = host(3, &[]);
+    let mut busy = Peer::login(server.client_address());
+    let frames: Vec<u8> =
+        (0..1_000).flat_map(|call| call_frame("Total", call, &parameters(&[]))).collect();
+    busy.send(&frames);
+    assert!(busy.receive().is_some());
+    let stopping = std::thread::spawn(move || server.stop());
+    let mut answers = std::iter::from_fn(|| {
+        peer.send(&call_frame("Deposit", 7, &parameters(&[Int(1), Int(3)])));
+        peer.next_answer()
+    });
+    let refused = answers.find(|answer| answer.status != 1);
+    stopping.join().expect("it ends").expect("the host stops in order");
+    refused
+}
+
+#[test]
+fn a_host_that_stops_refuses_what_comes_meanwhile() {
+    let mut refused = None;
+    eventually("a call comes while the host stops", || {
+        refused = refused_by_stopping();
+        refused.is_some()
+    });
+    let refused = refused.expect("it was seen");
+    assert_eq!(refused.status, Status::ServerUnavailable.code(), "{refused:?}");
+    assert!(refused.text.contains("was not executed"), "{refused:?}");
 }
