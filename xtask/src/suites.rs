@@ -54,7 +54,11 @@ const SUITES: &[Suite] = &[
     Suite::new("python", "VoltDB's Python client and raw sockets", run_python),
     Suite::new("java", "VoltDB's Java clients and JDBC driver", run_java),
     Suite::new("java-api", "the procedure API and the helper for users' tests", run_java_api),
-    Suite::new("failover", "VoltDB's clients while a host is lost", run_failover),
+    Suite::new(
+        "failover",
+        "VoltDB's clients while hosts are lost, added and removed",
+        run_failover,
+    ),
     Suite {
         is_by_name: true,
         ..Suite::new("namespaces", "clients under faults of network and disks", run_namespaces)
@@ -183,9 +187,12 @@ fn run_failover(root: &Path) -> Result<Counts, String> {
     let mut command = Command::new(python);
     command.arg("testing/clients/failover/run.py");
     match std::env::var("FAILOVERS") {
-        Ok(rounds) => command.args(["--rounds", &rounds, "--registers", "3"]),
+        Ok(rounds) => {
+            let changes = rounds.parse::<u32>().map_or(1, |rounds| rounds.div_ceil(4)).to_string();
+            command.args(["--rounds", &rounds, "--registers", "3", "--changes", &changes])
+        }
         // By these options a busy machine suspects no host that runs.
-        Err(_) => command.args(["--rounds", "1", "--registers", "1"]).args([
+        Err(_) => command.args(["--rounds", "1", "--registers", "1", "--change", "resize"]).args([
             "--option",
             "suspect_after_ms=1000",
             "--option",

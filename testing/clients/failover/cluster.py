@@ -55,6 +55,8 @@ CREATE PROCEDURE copies_here PARTITION ON TABLE redundant_register COLUMN n WITH
 KEYS = 5
 GROUPS, PARTS, REGISTERS_OF_PART = 4, 3, 2
 START_TIMEOUT_S = 60
+#: Until a host has its share of copies, or has given its own to others.
+CHANGE_TIMEOUT_S = 90
 STOP_TIMEOUT_S = 10
 CALL_TIMEOUT_S = 10
 
@@ -72,7 +74,8 @@ def reserved_port():
 
 
 class Cluster:
-    """Three hosts with K = 1. What they print is kept in a folder. Use as a context manager."""
+    """Three hosts with K = 1, at first. What they print is kept in a folder. Use as a context
+    manager."""
 
     def __init__(self, folder, hosts=3, sites=2, options=()):
         self.folder, self.sites, self.options = folder, sites, options
@@ -117,17 +120,18 @@ class Cluster:
     def _log(self, number, what):
         return self.folder / ("host-%d.%s" % (number, what))
 
-    def _spawn(self, number):
+    def _spawn(self, number, peers=None, more=()):
+        """Starts the process of a host: another one, or again."""
         command = [*self.prefix(number), str(binary()), "start", *self.data(number),
-                   "--option", "cluster_start_timeout_ms=60000",
-                   "--internal", self.peers[number], "--peers", ",".join(self.peers),
+                   "--option", "cluster_start_timeout_ms=60000", *more,
+                   "--internal", self.peers[number], "--peers", peers or ",".join(self.peers),
                    "--client", self.addresses[number], "--admin", self.admin[number]]
         for option in self.options:
             command += ["--option", option]
         with open(self._log(number, "out"), "wb") as out, \
-                open(self._log(number, "err"), "wb") as err:
+                open(self._log(number, "err"), "ab") as err:
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
-        self.processes.append(process)
+        self.processes[number:number + 1] = [process]
 
     def prefix(self, number):
         """The command that starts the command of a host."""
@@ -165,6 +169,61 @@ class Cluster:
         self.processes[number].kill()
         self.processes[number].wait()
 
+    def add(self, by):
+        """Adds a host, starts it, and waits until it has its share of copies; its number."""
+        ports = [reserved_port() for _ in range(3)]
+        self.reserved += ports
+        address, client, admin = ("127.0.0.1:%d" % it.getsockname()[1] for it in ports)
+        number, peers = self.administer(by, "@AddHost", [address])[0].tuples[0]
+        if number != len(self.peers):
+            raise RuntimeError("the new host has the number %d" % number)
+        self.peers.append(address)
+        self.addresses.append(client)
+        self.admin.append(admin)
+        self._spawn(number, peers)
+        self._wait_until_ready(number)
+        self._wait("host %d has its share" % number, lambda: self.plans(by)[number] == "stays")
+        return number
+
+    def remove(self, number, by):
+        """Removes a host, and waits until its process has ended."""
+        self.administer(by, "@RemoveHost", [number])
+        self._wait("host %d has ended" % number, lambda: self.processes[number].poll() is not None)
+
+    def restart(self, number, by):
+        """Stops a host in order, starts it again, and waits until it has its copies."""
+        self.administer(by, "@StopNode", [number])
+        self._wait("host %d has ended" % number, lambda: self.processes[number].poll() is not None)
+        self._spawn(number, more=["--rejoin"])
+        self._wait_until_ready(number)
+        self._wait("all copies are in sync", lambda: self.missing_copies(by) == 0)
+
+    def plans(self, by):
+        """By number, what becomes of each host that is listed."""
+        table = self.administer(by, "@SystemInformation", ["CLUSTER"])[1]
+        names = [column.name for column in table.columns]
+        host, plan = names.index("HOST_ID"), names.index("PLAN")
+        return {row[host]: row[plan] for row in table.tuples}
+
+    def missing_copies(self, by):
+        """Copies that partitions lack."""
+        table = self.administer(by, "@Statistics", ["KSAFETY", 0])[0]
+        return sum(row[2] for row in table.tuples)
+
+    @staticmethod
+    def _wait(what, is_so):
+        deadline = time.monotonic() + CHANGE_TIMEOUT_S
+        while not is_so():
+            if time.monotonic() > deadline:
+                raise RuntimeError("never: %s" % what)
+            time.sleep(0.05)
+
+    def administer(self, number, procedure, values):
+        """One call at the port for administrators of a host; the tables of its answer."""
+        types = [FastSerializer.VOLTTYPE_STRING if isinstance(value, str)
+                 else FastSerializer.VOLTTYPE_INTEGER for value in values]
+        return self._call_at(self.admin[number], number, procedure, types, values, CHANGE_TIMEOUT_S)
+
     def pause(self, number):
         """Stops a host's process until `resume`."""
         self.processes[number].send_signal(signal.SIGSTOP)
@@ -190,7 +249,11 @@ class Cluster:
 
     def call(self, number, procedure, types, values, timeout_s=CALL_TIMEOUT_S):
         """One call at one host; the tables of its answer."""
-        host, port = self.addresses[number].split(":")
+        return self._call_at(self.addresses[number], number, procedure, types, values, timeout_s)
+
+    @staticmethod
+    def _call_at(address, number, procedure, types, values, timeout_s):
+        host, port = address.split(":")
         connection = FastSerializer(host, int(port), procedure_timeout=timeout_s)
         try:
             answer = VoltProcedure(connection, procedure, types).call(values)

@@ -2,7 +2,9 @@
 """Drives VoltDB's unmodified clients through the loss of a host, and judges what they saw.
 
 Each round starts three processes with K = 1, lets a client work, kills one host (or pauses it), and
-goes on until each worker of the client works again. Then the calls are compared with what the
+goes on until each worker of the client works again. Instead of a fault there can be a change that
+no client is to feel: `resize` adds a fourth host and removes one of the three, `rolling` stops
+each host in order and starts it again. Then the calls are compared with what the
 surviving hosts hold. `load` looks for lost, doubled, stale and dirty rows and for calls that hang;
 `registers` asks porcupine for an order of the calls; `transactions` does so for calls that read and
 write several registers through one procedure in Java, and for registers of which each has several
@@ -33,6 +35,8 @@ GO_ON_TIMEOUT_S = 30
 MODES = ("load", "registers", "transactions")
 #: So many calls of each worker have to succeed after the fault.
 GO_ON_CALLS = {"load": 15, "registers": 100, "transactions": 100}
+#: What no client is to feel, in place of a fault.
+CHANGES = ("resize", "rolling")
 #: What each client is judged by, in the words of Jepsen's analysis where it has them.
 RULES = {"lost": "lost_updates", "stale read": "stale_reads", "dirty read": "dirty_reads",
          "doubled": "doubled_writes", "refused but there": "refused_writes_that_happened",
@@ -61,6 +65,8 @@ class Round:
         self.random = random.Random("%s %s %s" % (arguments.seed, client, number))
         self.folder = drivers.TARGET / ("%s-%s-%s-%d" % (client, mode, fault, number))
         self.calls, self.found, self.gap_s = [], collections.defaultdict(list), 0
+        #: The hosts that are to run at the end.
+        self.left = [number for number in range(3) if number != self.victim]
         #: A host was put out that ran: with K = 1 the cluster does not survive that and a fault.
         self.is_spoiled = False
 
@@ -85,8 +91,8 @@ class Round:
             self.calls = driver.calls
             self.gap_s = longest_gap_s(self.calls, since_us or 0)
             self._judge(cluster)
-            running = [number for number in range(3)
-                       if number != self.victim or self.fault == "kill"]
+            running = [number for number in range(len(cluster.processes))
+                       if number != self.victim or self.fault != "pause"]
             self.is_spoiled = any(cluster.was_put_out(number) for number in running)
         if self.is_spoiled:
             for rule in AVAILABILITY:
@@ -106,6 +112,13 @@ class Round:
         since_us = time.monotonic_ns() // 1000
         if self.fault == "kill":
             cluster.kill(self.victim)
+        elif self.fault == "resize":
+            self.left.append(cluster.add(self.left[0]))
+            cluster.remove(self.victim, self.left[-1])
+        elif self.fault == "rolling":
+            for number in range(3):
+                cluster.restart(number, (number + 1) % 3)
+            self.left = [0, 1, 2]
         else:
             cluster.pause(self.victim)
             threading.Event().wait(PAUSE_S)
@@ -113,7 +126,7 @@ class Round:
         return since_us
 
     def _judge(self, cluster):
-        others = [number for number in range(3) if number != self.victim]
+        others = self.left
         if any(number not in cluster.alive() for number in others):
             self.found["hosts"].append("another host ended, too")
         try:
@@ -121,8 +134,9 @@ class Round:
         except Exception as error:  # pylint: disable=broad-except  (the client raises any)
             self.found["hosts"].append("the final reads failed: %s" % error)
             return
-        if finals[0] != finals[1]:
-            self.found["copies differ"].append("%s and %s" % tuple(finals))
+        for final in finals[1:]:
+            if finals[0] != final:
+                self.found["copies differ"].append("%s and %s" % (finals[0], final))
         if self.mode == "transactions":
             self._same_registers(cluster, others)
         rules = findings if self.mode == "load" else hung
@@ -140,8 +154,8 @@ class Round:
         for text in ("SELECT v FROM multi_register ORDER BY p, r",
                      "SELECT v FROM redundant_register ORDER BY n, k"):
             columns = [cluster.column(number, text) for number in others]
-            if columns[0] != columns[1]:
-                self.found["copies differ"].append("%s: %s and %s" % (text, *columns))
+            if any(column != columns[0] for column in columns):
+                self.found["copies differ"].append("%s: %s" % (text, columns))
 
     def _linearizable(self):
         """Whether porcupine finds an order; adds what it said where not."""
@@ -227,6 +241,19 @@ def run_load(client, command, arguments, report):
             "median": statistics.median(gaps)}
 
 
+def run_changes(client, command, arguments, report):
+    """Rounds in which hosts are added, removed and restarted, of one client."""
+    for change in arguments.change or CHANGES if arguments.changes else ():
+        good, spoiled = attempts(arguments.changes, lambda number, change=change: Round(
+            client, command, "load", change, number, arguments))
+        rounds = good + spoiled
+        words = ["round %d: %s: %s" % (one.number, rule, word) for one in rounds
+                 for rule in one.found for word in one.found[rule]]
+        if not good:
+            words.append("each time a host that runs was suspected")
+        report.check("[%s] calls_go_on_in_%s" % (client, change), words)
+
+
 def run_judged(client, command, mode, tools, arguments, report):
     """A mode that porcupine judges, of one client, with each fault."""
     for fault in ("kill", "pause") if arguments.registers else ():
@@ -276,6 +303,8 @@ def run_client(client, command, tools, arguments, report):
     modes = arguments.mode or MODES
     if arguments.rounds and "load" in modes:
         line = run_load(client, command, arguments, report)
+    if "load" in modes:
+        run_changes(client, command, arguments, report)
     judge, jar = tools
     if judge is not None and "registers" in modes:
         run_judged(client, command, "registers", (judge, None), arguments, report)
@@ -290,6 +319,10 @@ def main():
     parser.add_argument("--client", action="append", choices=sorted(drivers.CLIENTS))
     parser.add_argument("--mode", action="append", choices=MODES, help="instead of all")
     parser.add_argument("--rounds", type=int, default=2, help="failovers of each client under load")
+    parser.add_argument("--changes", type=int, default=1,
+                        help="rounds in which hosts are added and removed, and as many in which "
+                             "each is stopped and started again")
+    parser.add_argument("--change", action="append", choices=CHANGES, help="instead of both")
     parser.add_argument("--registers", type=int, default=1,
                         help="rounds of each fault, of registers and of transactions")
     parser.add_argument("--option", action="append", default=[], help="NAME=VALUE, of all hosts")
