@@ -11,6 +11,7 @@ mod latency;
 mod measure;
 mod postgres;
 mod redis;
+mod rejoin;
 mod rolling;
 mod table;
 
@@ -45,10 +46,12 @@ pub enum Figure {
     Failover,
     /// Rolling restarts.
     Rolling,
+    /// Hosts that come back.
+    Rejoin,
 }
 
 /// The figures by the names of the option `--only`.
-const FIGURES: [(&str, Figure); 8] = [
+const FIGURES: [(&str, Figure); 9] = [
     ("leader", Figure::Leader),
     ("all-hosts", Figure::AllHosts),
     ("half-load", Figure::HalfLoad),
@@ -57,6 +60,7 @@ const FIGURES: [(&str, Figure); 8] = [
     ("latency", Figure::Latency),
     ("failover", Figure::Failover),
     ("rolling", Figure::Rolling),
+    ("rejoin", Figure::Rejoin),
 ];
 
 fn command() -> Command {
@@ -85,6 +89,14 @@ fn command() -> Command {
         .arg(number("kills", "5", "Hosts that are killed, each in a cluster of its own"))
         .arg(number("suspensions", "3", "Hosts that are stopped by SIGSTOP, in the same way"))
         .arg(number("rolling-restarts", "1", "Restarts of all hosts, one host after the other"))
+        .arg(number("rejoins", "3", "Hosts that are killed and come back"))
+        .arg(
+            Arg::new("rejoin-rows")
+                .long("rejoin-rows")
+                .value_parser(value_parser!(u32).range(1..=100_000_000))
+                .default_value("4000000")
+                .help("Rows of the table that they load, 170 bytes each; they have two thirds"),
+        )
         .arg(
             Arg::new("lockstep")
                 .long("lockstep")
@@ -131,6 +143,10 @@ pub struct Plan {
     pub suspensions: u32,
     /// Rolling restarts.
     pub rolling_restarts: u32,
+    /// Hosts that come back.
+    pub rejoins: u32,
+    /// Rows of the table that they load.
+    pub rejoin_rows: u32,
     /// The server.
     pub server: PathBuf,
     /// This program.
@@ -165,6 +181,8 @@ impl Plan {
             kills: of("kills"),
             suspensions: of("suspensions"),
             rolling_restarts: of("rolling-restarts"),
+            rejoins: of("rejoins"),
+            rejoin_rows: if quick { 20_000 } else { number("rejoin-rows") },
             server,
             own,
         })
@@ -189,6 +207,7 @@ impl Plan {
             ("half load", format!("{} calls/s or fewer", self.half_rate_per_s)),
             ("in flight, closed loop", format!("{} calls a host", self.in_flight)),
             ("kills, suspensions", format!("{}, {}", self.kills, self.suspensions)),
+            ("rejoins", format!("{} of {} rows", self.rejoins, self.rejoin_rows)),
             ("cores", program::cores().to_string()),
         ]
     }
@@ -242,6 +261,9 @@ fn run(matches: &ArgMatches) -> Result<(), String> {
         for _ in 0..plan.rolling_restarts {
             samples.rolling.push(rolling::restart_all(&plan)?);
         }
+    }
+    if plan.has(Figure::Rejoin) {
+        samples.rejoins = rejoin::all(&plan)?;
     }
     let rows = samples.rows();
     let options = plan.options();

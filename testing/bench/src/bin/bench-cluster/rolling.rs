@@ -180,7 +180,10 @@ fn stop_host(admin: &str, victim: usize) -> Result<(), String> {
 }
 
 /// Whether all partitions have all of their copies in sync.
-fn has_all_copies(connection: &mut Connection) -> Result<bool, String> {
+///
+/// # Errors
+/// The host does not answer.
+pub fn has_all_copies(connection: &mut Connection) -> Result<bool, String> {
     let mut parameters = ParameterWriter::default();
     parameters.text("TOPO").integer(0);
     let response = connection.call("@Statistics", &parameters).map_err(|it| it.to_string())?;

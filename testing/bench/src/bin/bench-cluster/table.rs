@@ -1,6 +1,7 @@
 //! The figures as a table: what was reached beside what must and should be.
 
 use crate::half_load::AtRate;
+use crate::rejoin::Rejoin;
 use crate::rolling::Rolling;
 use lockstep_bench::verdict::{Bound, Row, median, times};
 use serde_json::{Value, json};
@@ -112,6 +113,8 @@ pub struct Samples {
     pub suspensions: Vec<f64>,
     /// Rolling restarts.
     pub rolling: Vec<Rolling>,
+    /// Hosts that came back.
+    pub rejoins: Vec<Rejoin>,
 }
 
 /// How busy the servers with K = 1 are at half load, at the least.
@@ -200,7 +203,43 @@ impl Samples {
             }
         }
         rows.extend(self.of_rolling_restarts());
+        rows.extend(self.of_rejoins());
         rows
+    }
+
+    /// Medians of all rejoins.
+    fn of_rejoins(&self) -> Vec<Row> {
+        if self.rejoins.is_empty() {
+            return Vec::new();
+        }
+        let middle = |of: &dyn Fn(&Rejoin) -> f64| median(self.rejoins.iter().map(of));
+        let millions: fn(f64) -> String = |value| format!("{:.2} M", value / 1e6);
+        let detail = format!(
+            "{:.1} M rows, {:.0} MiB at most: {:.2} s of the host, {:.2} s of the two others, \
+             after {:.1} s",
+            middle(&|it| it.rows) / 1e6,
+            middle(&|it| it.peak_bytes) / f64::from(1 << 20),
+            middle(&|it| it.joiner_s),
+            middle(&|it| it.others_s),
+            middle(&|it| it.took_s)
+        );
+        let all = middle(&|it| it.rows / (it.joiner_s + it.others_s));
+        vec![
+            Row::judged(
+                &format!(
+                    "rejoin: rows a second a core of the host, median of {}",
+                    self.rejoins.len()
+                ),
+                (middle(&Rejoin::rows_per_core), millions),
+                at_least(1e6, 4e6),
+                detail,
+            ),
+            Row::stated(
+                "the same with the processor time of all three",
+                millions(all),
+                String::new(),
+            ),
+        ]
     }
 
     /// The worst of all restarts.
@@ -318,6 +357,7 @@ impl Samples {
             "transfers_k0_us": self.transfers_k0, "transfers_k1_us": self.transfers_k1,
             "kill_gaps_ms": self.kills, "suspension_gaps_ms": self.suspensions,
             "rolling_restarts": self.rolling.iter().map(Rolling::json).collect::<Vec<_>>(),
+            "rejoins": self.rejoins.iter().map(Rejoin::json).collect::<Vec<_>>(),
         })
     }
 }
