@@ -132,18 +132,30 @@ impl ClusterState {
                  first"
             ));
         }
-        if !Spread::without(self, host, |_| true).1 {
-            let (sites, each) = (self.shape.sites_per_host, self.shape.partitions_per_site);
-            let capacity = left * usize::from(sites) * usize::from(each);
-            return refused(format!(
-                "{left} hosts would be left, with {sites} sites each and {each} copies at a site \
-                 (partitions_per_site): that is {capacity} copies, and {} partitions with \
-                 {copies} copies have {}",
-                self.partitions.len(),
-                self.partitions.len() * copies
-            ));
+        match Spread::without(self, host, |_| true).1 {
+            true => Ok(()),
+            false => refused(self.lack_of_capacity(left)),
         }
-        Ok(())
+    }
+
+    /// Why the copies cannot be at this number of hosts alone.
+    fn lack_of_capacity(&self, hosts: usize) -> String {
+        let (sites, each) = (self.shape.sites_per_host, self.shape.partitions_per_site);
+        let (partitions, copies) = (self.partitions.len(), self.shape.copies());
+        let capacity = hosts * usize::from(sites) * usize::from(each);
+        if capacity >= partitions * copies {
+            return format!(
+                "the {hosts} hosts that would be left have capacity for {capacity} copies, but \
+                 where there is some, they have a copy of the same partition: move copies between \
+                 them first (admin cluster move-copy), or add a host"
+            );
+        }
+        format!(
+            "{hosts} hosts would be left, with {sites} sites each and {each} copies at a site \
+             (partitions_per_site): that is {capacity} copies, and {partitions} partitions with \
+             {copies} copies have {}",
+            partitions * copies
+        )
     }
 
     /// See [`Command::PlanHost`].

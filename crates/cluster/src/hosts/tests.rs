@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::kfactor::tests::{formed, load_all, run};
+use lockstep_types::ThreadId;
 
 /// Three hosts with two sites each, K = 1, and capacity for as many copies again.
 fn with_capacity(groups: &[u32]) -> ClusterState {
@@ -181,6 +182,17 @@ fn what_the_cluster_cannot_do_without_is_not_removed() {
     let full = formed(2, 1, &[0, 0, 0]);
     let error = refusal(&full, 2);
     assert!(error.contains("that is 4 copies, and 3 partitions with 2 copies have 6"), "{error}");
+    let mut crowded = formed(2, 1, &[0, 0, 0]);
+    let last = add(&mut crowded);
+    join(&mut crowded, last, "rack-0");
+    // Only the first host has capacity left, and a copy of the partition in question.
+    let placed = [([0, 3], 0), ([1, 2], 0), ([1, 2], 1)];
+    for (partition, (hosts, site)) in crowded.partitions.iter_mut().zip(placed) {
+        let copy = |host| Copy { host: HostId(host), thread: ThreadId(site) };
+        partition.copies = hosts.map(copy).to_vec();
+    }
+    let error = refusal(&crowded, 3);
+    assert!(error.contains("capacity for 6 copies, but where there is some"), "{error}");
     let two = formed(2, 1, &[0, 0]);
     assert!(refusal(&two, 0).contains("1 hosts would be left, and K = 1 needs 2"));
     let mut lost = with_capacity(&[0, 0, 0]);
