@@ -252,16 +252,24 @@ impl ClusterState {
     /// or removed, or because somebody has one moved. A host that was added and has not joined gets
     /// none yet.
     pub fn copies_to_move(&self) -> usize {
-        let is_planned = |host: HostId, plan| self.hosts[&host].plan == plan;
+        let is_moving = |it: &crate::PartitionState| it.moving.is_some();
+        if self.hosts.values().all(|record| record.plan == HostPlan::Stays)
+            && !self.partitions.iter().any(is_moving)
+        {
+            // As nearly always.
+            return 0;
+        }
+        let is_planned =
+            |host: HostId, plan| self.hosts.get(&host).is_some_and(|record| record.plan == plan);
         let copies = self.partitions.iter().map(|it| it.copies.len()).sum::<usize>();
         let share = copies / self.staying_hosts().count().max(1);
         let of_host = |host: HostId| {
-            let has = self.partitions_of(host).count();
+            let has = || self.partitions_of(host).count();
             let comes = |it: &&crate::PartitionState| it.moving.is_some_and(|it| it.to == host);
             match (self.hosts[&host].plan, self.hosts[&host].state) {
-                (HostPlan::Leaves, HostState::Up) => has,
+                (HostPlan::Leaves, HostState::Up) => has(),
                 (HostPlan::Fills, HostState::Up) => match self.place_at(host) {
-                    Some(_) => share.saturating_sub(has),
+                    Some(_) => share.saturating_sub(has()),
                     None => self.partitions.iter().filter(comes).count(),
                 },
                 _ => 0,
