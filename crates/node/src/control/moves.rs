@@ -11,6 +11,7 @@ use lockstep_cluster::ClusterState;
 use lockstep_host::schema::Handled;
 use lockstep_types::{Datum, Failure, HostId, Parameter, PartitionId};
 use lockstep_wire_volt::Invocation;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -172,20 +173,20 @@ pub(super) fn away_from(
     state: &ClusterState,
     host: HostId,
 ) -> Result<Vec<(PartitionId, HostId)>, Failure> {
-    let mut leaders: Vec<usize> =
-        (0..state.shape.hosts).map(|host| state.leaders_at(HostId(host))).collect();
+    let mut leaders: BTreeMap<HostId, usize> =
+        state.data_hosts().map(|host| (host, state.leaders_at(host))).collect();
     let mut moves = Vec::new();
     for (partition, placed) in (0..).map(PartitionId).zip(&state.partitions) {
         if placed.leader != host {
             continue;
         }
         let others = placed.followers().filter(|other| state.serves(*other));
-        let to = others.min_by_key(|other| leaders[other.0 as usize]).ok_or_else(|| {
+        let to = others.min_by_key(|other| leaders[other]).ok_or_else(|| {
             Failure::graceful(format!(
                 "Partition {partition} has its only copy at host {host}: it cannot be led elsewhere"
             ))
         })?;
-        leaders[to.0 as usize] += 1;
+        *leaders.entry(to).or_default() += 1;
         moves.push((partition, to));
     }
     Ok(moves)

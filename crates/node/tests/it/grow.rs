@@ -329,6 +329,12 @@ fn a_removal_is_cancelled_and_one_is_at_a_time() {
     cluster.start(host);
     cluster.await_copies(0, &[(0, 3), (1, 3), (2, 3), (3, 3)]);
     let mut admin = cluster.admin(2);
+    // What the hosts lead goes to the new one as well.
+    for host in 0..3 {
+        let drained = admin.call("@PrepareStopNode", &[Int(host)]);
+        assert_eq!(drained.status, 1, "{drained:?}");
+        assert!(partitions_of(&mut cluster.peer(0)).iter().all(|(leader, _)| *leader != host));
+    }
     assert_eq!(admin.call("@RemoveHost", &[Int(0)]).status, 1);
     refused(&admin.call("@RemoveHost", &[Int(1)]), "host 0 is being removed");
     refused(&admin.call("@SetKFactor", &[Int(0)]), "being");
