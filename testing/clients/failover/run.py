@@ -3,13 +3,12 @@
 
 Each round starts three processes with K = 1, lets a client work, kills one host (or pauses it), and
 goes on until each worker of the client works again. Instead of a fault there can be a change that
-no client is to feel: `resize` adds a fourth host and removes one of the three, `rolling` stops
-each host in order and starts it again. Then the calls are compared with what the
-surviving hosts hold. `load` looks for lost, doubled, stale and dirty rows and for calls that hang;
-`registers` asks porcupine for an order of the calls; `transactions` does so for calls that read and
-write several registers through one procedure in Java, and for registers of which each has several
-rows. What the hosts printed in a round that failed
-is kept in target/failover.
+no client is to feel: `resize` adds a fourth host, removes one of the three and restarts another
+one, `rolling` stops each host in order and starts it again. Then the calls are compared with what
+the surviving hosts hold. `load` looks for lost, doubled, stale and dirty rows and for calls that
+hang; `registers` asks porcupine for an order of the calls; `transactions` does so for calls that
+read and write several registers through one procedure in Java, and for registers of which each has
+several rows. What the hosts printed in a round that failed is kept in target/failover.
 """
 
 import argparse
@@ -115,6 +114,7 @@ class Round:
         elif self.fault == "resize":
             self.left.append(cluster.add(self.left[0]))
             cluster.remove(self.victim, self.left[-1])
+            cluster.restart(self.left[0], self.left[-1])
         elif self.fault == "rolling":
             for number in range(3):
                 cluster.restart(number, (number + 1) % 3)
