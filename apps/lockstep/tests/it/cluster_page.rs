@@ -2,7 +2,7 @@
 //! namespace. A command that is on the page and in no scenario here fails the first test.
 
 use super::namespace::Namespace;
-use super::process::{Host, PATIENCE};
+use super::process::{Host, PATIENCE, TIMES};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
@@ -12,15 +12,6 @@ use std::time::Instant;
 
 /// Names of machines, and the last part of the address of each.
 const MACHINES: [(&str, u8); 5] = [("a", 11), ("b", 12), ("c", 13), ("d", 14), ("e", 15)];
-/// Added to what starts a member: by these times a busy machine suspects no host that runs.
-const TIMES: [&str; 6] = [
-    "--option",
-    "heartbeat_interval_ms=100",
-    "--option",
-    "suspect_after_ms=1500",
-    "--option",
-    "lease_ms=1000",
-];
 
 const WITHOUT_COPIES: &[&str] =
     &["lockstep start --sites 2 --client a:21212 --admin a:21211 --internal a:3021 \

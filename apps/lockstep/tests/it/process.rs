@@ -10,6 +10,16 @@ use std::time::{Duration, Instant};
 /// How long a test waits for what must come to be.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Times by which a busy machine suspects no member of a cluster that runs.
+pub const TIMES: [&str; 6] = [
+    "--option",
+    "heartbeat_interval_ms=100",
+    "--option",
+    "suspect_after_ms=1500",
+    "--option",
+    "lease_ms=1000",
+];
+
 /// A host's process; it is killed at the end, if not before.
 pub struct Host {
     pub child: Child,

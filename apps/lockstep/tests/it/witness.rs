@@ -3,21 +3,12 @@
 
 use super::cluster::{Cluster, shown, signal, until};
 use super::directory::{Folder, refused};
-use super::process::Host;
+use super::process::{Host, TIMES};
 use super::{lockstep, text};
 use lockstep_client::ParameterWriter;
 use lockstep_types::{Status, Value};
 use std::time::{Duration, Instant};
 
-/// Times by which a busy machine suspects no member that runs.
-const TIMES: [&str; 6] = [
-    "--option",
-    "heartbeat_interval_ms=100",
-    "--option",
-    "suspect_after_ms=1500",
-    "--option",
-    "lease_ms=1000",
-];
 /// How long a test waits for what must come to be.
 const PATIENCE: Duration = Duration::from_secs(60);
 const SCHEMA: &str =
