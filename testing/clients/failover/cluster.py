@@ -84,8 +84,9 @@ class Cluster:
         self.peers = ["127.0.0.1:%d" % port for port in self.ports[:hosts]]
         self.addresses = ["127.0.0.1:%d" % port for port in self.ports[hosts:2 * hosts]]
         self.admin = ["127.0.0.1:%d" % port for port in self.ports[2 * hosts:]]
-        #: `--peers` of the next host that starts.
-        self.listed = ",".join(self.peers)
+        #: `--peers` as it was given when a host was added; None for the hosts with which the
+        #: cluster was made.
+        self.listed = None
         self.processes = []
 
     def __enter__(self):
@@ -126,7 +127,7 @@ class Cluster:
         """Starts the process of a host: another one, or again."""
         command = [*self.prefix(number), str(binary()), "start", *self.data(number),
                    "--option", "cluster_start_timeout_ms=60000", *more,
-                   "--internal", self.peers[number], "--peers", self.listed,
+                   "--internal", self.peers[number], "--peers", self.listed or ",".join(self.peers),
                    "--client", self.addresses[number], "--admin", self.admin[number]]
         for option in self.options:
             command += ["--option", option]
@@ -194,22 +195,14 @@ class Cluster:
 
     def restart(self, number, by):
         """Stops a host in order, starts it again, and waits until it has its copies."""
-        self._wait("host %d may stop" % number, lambda: self._stops(number, by))
+        # Soon after a removal, before another host has the vote of the removed one, the others may
+        # be no majority without it, and the stop is refused.
+        self._wait("host %d stops" % number, lambda: self.processes[number].poll() is not None
+                   or self.administer(by, "@StopNode", [number]) is not None)
         self._wait("host %d has ended" % number, lambda: self.processes[number].poll() is not None)
         self._spawn(number, more=["--rejoin"])
         self._wait_until_ready(number)
         self._wait("all copies are in sync", lambda: self.missing_copies(by) == 0)
-
-    def _stops(self, number, by):
-        """Asks a host to stop; whether it does. Soon after a removal, before another host has the
-        vote of the removed one, the others may be no majority without it."""
-        try:
-            self.administer(by, "@StopNode", [number])
-        except Refused as refused:
-            if "are no majority" not in str(refused):
-                raise
-            return False
-        return True
 
     def plans(self, by):
         """By number, what becomes of each host that is listed."""
@@ -225,11 +218,16 @@ class Cluster:
 
     @staticmethod
     def _wait(what, is_so):
-        deadline = time.monotonic() + CHANGE_TIMEOUT_S
-        while not is_so():
-            if time.monotonic() > deadline:
-                raise RuntimeError("never: %s" % what)
+        """Waits until it is so. A call that is refused meanwhile is made again."""
+        deadline, said = time.monotonic() + CHANGE_TIMEOUT_S, ""
+        while time.monotonic() < deadline:
+            try:
+                if is_so():
+                    return
+            except Refused as refused:
+                said = ": %s" % refused
             time.sleep(0.05)
+        raise RuntimeError("never: %s%s" % (what, said))
 
     def administer(self, number, procedure, values):
         """One call at the port for administrators of a host; the tables of its answer."""
